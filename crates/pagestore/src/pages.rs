@@ -92,6 +92,15 @@ pub trait Pages: Sync {
     /// [`Error::Pages`] where it cannot be had.
     fn page(&self, page: u64) -> Result<Self::Guard<'_>>;
 
+    /// Pages that may be read ahead and not be wanted yet; 0 where none are.
+    fn room_ahead(&self) -> usize {
+        0
+    }
+
+    /// Begins to read pages that will be wanted soon, in this order, as far as there is memory. A page that cannot be read
+    /// fails where it is wanted.
+    fn read_ahead(&self, _pages: &[u64]) {}
+
     /// Memory nodes that the pages are spread over.
     fn nodes(&self) -> usize {
         1

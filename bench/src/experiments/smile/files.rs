@@ -44,14 +44,14 @@ impl Files<'_> {
 
 /// Opens a file with memory for so many bytes of its pages.
 pub fn open(medium: &dyn Medium, path: &Path, cache_bytes: u64, prefetch: bool) -> Result<PageFile> {
-    open_with(medium, path, cache_bytes, Options { prefetch, ..Options::default() })
+    let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
+    open_with(medium, path, Options { cache_bytes, prefetch, ..Options::default() })
 }
 
-/// The same, with other options besides the memory.
-pub fn open_with(medium: &dyn Medium, path: &Path, cache_bytes: u64, options: Options) -> Result<PageFile> {
+/// The same, with any options.
+pub fn open_with(medium: &dyn Medium, path: &Path, options: Options) -> Result<PageFile> {
     let io = Arc::new(IoQueue::start(&IoConfig::default())?);
-    let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
-    Ok(PageFile::open(medium, path, io, &Options { cache_bytes, ..options })?)
+    Ok(PageFile::open(medium, path, io, &options)?)
 }
 
 /// Workers on so many threads.

@@ -1,4 +1,4 @@
-//! Breadth-first search with little memory, in both orders, and by SQLite.
+//! Breadth-first search with little memory: in both orders, with the correlation prefetcher and without; and by SQLite.
 
 use super::files::{Files, ms, open, timed, workers};
 use crate::harness::{Progress, interleave, make_cold, median, median_ratio, open_stock};
@@ -6,6 +6,7 @@ use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_pagestore::ops::graph::{GRAPH_PAGE, Graph, Order, Search, Text, load, rmat};
 use litefoot_pagestore::pagefile::Builder;
+use litefoot_sim::{Device, ModelledMedium};
 use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
 use std::fmt::Write;
@@ -17,7 +18,16 @@ const PAGE_BYTES: usize = 4096;
 const EDGES_PER_NODE: usize = 8;
 const MEMORY_SHARE: u64 = 10;
 
-const SIDES: [(&str, Order); 2] = [("text", Order::Text), ("locality", Order::Locality)];
+const ORDERS: [(&str, Order); 2] = [("text", Order::Text), ("locality", Order::Locality)];
+
+/// The page file to search, by its place in [`ORDERS`], and whether the search reads ahead. SQLite has no page file.
+const SIDES: [(&str, Option<usize>, bool); 5] = [
+    ("text", Some(0), false),
+    ("locality", Some(1), false),
+    ("text_ahead", Some(0), true),
+    ("locality_ahead", Some(1), true),
+    ("sqlite", None, false),
+];
 
 pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
     let scale = files.sizes.scale;
@@ -30,7 +40,7 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
         let _ = writeln!(text, "{source} {target}");
     }
     let mut paths = Vec::new();
-    for (name, order) in SIDES {
+    for (name, order) in ORDERS {
         progress.advance(1)?;
         let path = files.directory.join(format!("{name}.graph"));
         let builder = Builder::create(Arc::new(OsMedium::new()), &path, PAGE_BYTES)?;
@@ -81,7 +91,10 @@ fn busiest(edges: &[(u64, u64)]) -> u64 {
 /// One search.
 struct Searched {
     ms: f64,
+    /// Pages read.
     reads: u64,
+    /// Of them, those that were waited for from their beginning.
+    waits: u64,
     found: u64,
 }
 
@@ -91,14 +104,12 @@ fn search_all(
     progress: &mut dyn Progress,
     stored: &Stored,
 ) -> Result<()> {
-    let sides = SIDES.len() + 1;
-    progress.begin("searches", (files.sizes.rounds * sides) as u64);
+    progress.begin("searches", (files.sizes.rounds * SIDES.len()) as u64);
     let memory = OsMedium::new().info(&stored.paths[0])?.map_or(0, |info| info.len) / MEMORY_SHARE;
-    let places: Vec<usize> = (0..sides).collect();
-    let results = interleave(&places, files.sizes.rounds, |_, side| {
+    let results = interleave(&SIDES, files.sizes.rounds, |_, (_, path, ahead)| {
         progress.advance(1)?;
-        match stored.paths.get(*side) {
-            Some(path) => search(path, stored.start, memory),
+        match path {
+            Some(path) => search(&OsMedium::new(), &stored.paths[*path], stored.start, memory, *ahead),
             None => search_by_sqlite(&stored.table, stored.start, memory),
         }
     })?;
@@ -107,14 +118,24 @@ fn search_all(
         return Err(Error::Wrong(format!("searches of one graph found {found:?} nodes")));
     }
     let times = |side: usize| results[side].iter().map(|searched| searched.ms).collect::<Vec<f64>>();
-    for (side, name) in SIDES.iter().map(|(name, _)| *name).chain(["sqlite"]).enumerate() {
+    for (side, (name, path, _)) in SIDES.iter().enumerate() {
         figures.set(format!("bfs_ms.{name}"), median(times(side)));
-    }
-    for ((name, _), rounds) in SIDES.iter().zip(&results) {
-        figures.set(format!("bfs_reads.{name}"), median(rounds.iter().map(|searched| searched.reads as f64)));
+        if path.is_some() {
+            let of = |count: fn(&Searched) -> u64| median(results[side].iter().map(|one| count(one) as f64));
+            figures.set(format!("bfs_reads.{name}"), of(|searched| searched.reads));
+            figures.set(format!("bfs_waits.{name}"), of(|searched| searched.waits));
+        }
     }
     figures.set("ratio.bfs_locality_over_text", median_ratio(&times(0), &times(1)));
-    figures.set("ratio.bfs_over_sqlite", median_ratio(&times(2), &times(0)));
+    figures.set("ratio.bfs_over_sqlite", median_ratio(&times(4), &times(0)));
+    figures.set("ratio.bfs_ahead.text", median_ratio(&times(0), &times(2)));
+    figures.set("ratio.bfs_ahead.locality", median_ratio(&times(1), &times(3)));
+    let modelled = |ahead: bool| -> Result<f64> {
+        let medium = ModelledMedium::new(Arc::new(OsMedium::new()));
+        search(&medium, &stored.paths[0], stored.start, memory, ahead)?;
+        Ok(medium.virtual_us(Device::SdCardA1))
+    };
+    figures.set("ratio.bfs_ahead.modelled", modelled(false)? / modelled(true)?);
     Ok(())
 }
 
@@ -132,15 +153,16 @@ fn search_by_sqlite(path: &Path, start: u64, memory: u64) -> Result<Searched> {
         )
     };
     let (found, time) = timed(|| ask().map_err(|source| explain(path, source)))?;
-    Ok(Searched { ms: ms(time), reads: 0, found })
+    Ok(Searched { ms: ms(time), reads: 0, waits: 0, found })
 }
 
-fn search(path: &Path, start: u64, memory: u64) -> Result<Searched> {
+fn search(medium: &dyn Medium, path: &Path, start: u64, memory: u64, ahead: bool) -> Result<Searched> {
     make_cold(path)?;
-    let (file, workers) = (open(&OsMedium::new(), path, memory, true)?, workers(1)?);
+    let (file, workers) = (open(medium, path, memory, true)?, workers(1)?);
     let (found, time) = timed(|| {
         let graph = Graph::open(&file, GRAPH_PAGE)?;
-        let mut search = Search::from(&graph, start)?;
+        let search = Search::from(&graph, start)?;
+        let mut search = if ahead { search.reading_ahead() } else { search };
         let mut found = 0;
         while let Some(level) = search.next_level(&workers, &graph)? {
             found += level.nodes.len() as u64;
@@ -148,5 +170,6 @@ fn search(path: &Path, start: u64, memory: u64) -> Result<Searched> {
         Ok(found)
     })?;
     let statistics = file.statistics();
-    Ok(Searched { ms: ms(time), reads: statistics.missed + statistics.ahead, found })
+    let reads = statistics.missed + statistics.ahead;
+    Ok(Searched { ms: ms(time), reads, waits: statistics.missed, found })
 }

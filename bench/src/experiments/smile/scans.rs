@@ -6,7 +6,7 @@ use crate::report::Figures;
 use crate::{Error, Result};
 use litefoot_pagestore::ops::{above, scan};
 use litefoot_pagestore::pagefile::{Options, PAGE_SIZES, PageFile};
-use litefoot_pagestore::task::Workers;
+use litefoot_pagestore::task::{Config, Workers};
 use litefoot_storage::os::OsMedium;
 use std::path::Path;
 
@@ -15,12 +15,12 @@ pub const THRESHOLD: u32 = 1 << 31;
 /// Scans of a file that begins cold.
 const ITERATIONS: usize = 5;
 /// Threads, and partitions of the pool.
-const THREADS: [usize; 4] = [1, 2, 4, 8];
-const PARTITIONS: [usize; 3] = [1, 4, 16];
+pub const THREADS: [usize; 4] = [1, 2, 4, 8];
+const PARTITIONS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Warm scans in a row where threads are compared, as in the thesis.
-const WARM_SCANS: usize = 10;
+pub const WARM_SCANS: usize = 10;
 /// The page size that the thesis found best on its server.
-const PAGE_BYTES: usize = 65_536;
+pub const PAGE_BYTES: usize = 65_536;
 
 pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress) -> Result<()> {
     over_flat(files, figures, progress)?;
@@ -86,18 +86,17 @@ fn iterations(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
     Ok(())
 }
 
-/// A cold scan and the mean of so many warm ones, in milliseconds.
-fn cold_and_warm(
+/// A cold scan and the mean of so many warm ones, in milliseconds. The threads keep to the memory nodes of the pages.
+pub fn cold_and_warm(
     path: &Path,
-    bytes: u64,
     threads: usize,
-    partitions: usize,
+    options: &Options,
     warm_scans: usize,
 ) -> Result<(f64, f64)> {
-    let workers = workers(threads)?;
+    let topology = options.topology.clone();
+    let workers = Workers::start(Config { topology, ..Config::with_threads(threads) })?;
     make_cold(path)?;
-    let options = Options { partitions, ..Options::default() };
-    let file = open_with(&OsMedium::new(), path, bytes, options)?;
+    let file = open_with(&OsMedium::new(), path, options.clone())?;
     let (_, cold) = one_scan(&workers, &file)?;
     let mut warm = 0.0;
     for _ in 0..warm_scans {
@@ -115,7 +114,7 @@ fn page_sizes(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progr
     let times = interleave(&PAGE_SIZES, files.sizes.rounds, |_, page_bytes| {
         progress.advance(1)?;
         let path = files.directory.join(format!("{page_bytes}-{bytes}.pages"));
-        cold_and_warm(&path, bytes, 1, 4, 1)
+        cold_and_warm(&path, 1, &Options { cache_bytes: bytes as usize, ..Options::default() }, 1)
     })?;
     for (page_bytes, times) in PAGE_SIZES.iter().zip(times) {
         let size = format!("page_{}k", page_bytes / 1024);
@@ -135,7 +134,8 @@ fn threads(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     progress.begin("scans by threads", (files.sizes.rounds * sides.len()) as u64);
     let times = interleave(&sides, files.sizes.rounds, |_, (threads, partitions)| {
         progress.advance(1)?;
-        cold_and_warm(&path, bytes, *threads, *partitions, WARM_SCANS)
+        let options = Options { cache_bytes: bytes as usize, partitions: *partitions, ..Options::default() };
+        cold_and_warm(&path, *threads, &options, WARM_SCANS)
     })?;
     let warm_of = |threads: usize, partitions: usize| -> Vec<f64> {
         let place = sides.iter().position(|side| *side == (threads, partitions));

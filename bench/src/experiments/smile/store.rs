@@ -39,7 +39,7 @@ const STEPS: [&str; 6] = [
 ];
 
 /// The work of one round, the same for both sides.
-struct Plan {
+pub(super) struct Plan {
     pages: u64,
     /// Pages to change, in transactions of [`TRANSACTION_PAGES`]; pages have the numbers from 1.
     changed: Vec<u64>,
@@ -49,7 +49,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(pages: u64, seed: u64) -> Plan {
+    pub fn new(pages: u64, seed: u64) -> Plan {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut some = |share: u64| -> Vec<u64> {
             let mut all: Vec<u64> = (1..=pages).collect();
@@ -65,12 +65,38 @@ impl Plan {
     }
 
     /// What must be found in the end: the sum of the values of the pages that are left.
-    fn expected(&self) -> u64 {
+    pub fn expected(&self) -> u64 {
         let mut values: Vec<u64> = (0..=self.pages).collect();
         self.changed.iter().for_each(|page| values[*page as usize] = page + CHANGED);
         self.changed_again.iter().for_each(|page| values[*page as usize] = page + CHANGED_AGAIN);
         self.released.iter().for_each(|page| values[*page as usize] = 0);
         values.iter().sum()
+    }
+}
+
+/// How long each step of a round took.
+pub(super) struct Times {
+    alloc: Duration,
+    /// The changes, before they are durable.
+    changed: Duration,
+    checkpoint: Duration,
+    roll_back: Duration,
+    release: Duration,
+    recovery: Duration,
+}
+
+impl Times {
+    /// The figures of the steps, in the order and the units of [`STEPS`].
+    fn steps(&self, plan: &Plan) -> [f64; STEPS.len()] {
+        let us_each = |time: Duration, count: usize| time.as_secs_f64() * 1e6 / count.max(1) as f64;
+        [
+            us_each(self.alloc, plan.pages as usize),
+            us_each(self.changed + self.checkpoint, plan.changed.len()),
+            ms(self.checkpoint),
+            us_each(self.roll_back, plan.rolled_back.len() / TRANSACTION_PAGES),
+            us_each(self.release, plan.released.len()),
+            ms(self.recovery),
+        ]
     }
 }
 
@@ -94,12 +120,12 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     progress.begin("the page store", (files.sizes.rounds * SIDES.len()) as u64);
     let rounds = interleave(&SIDES, files.sizes.rounds, |_, side| {
         progress.advance(1)?;
-        let (steps, found) = match *side {
+        let (times, found) = match *side {
             "sqlite" => sqlite(files.directory, &plan)?,
             _ => store(files.directory, &plan)?,
         };
         match found == plan.expected() {
-            true => Ok(steps),
+            true => Ok(times.steps(&plan)),
             false => Err(Error::Wrong(format!("{side} holds pages worth {found}, not {}", plan.expected()))),
         }
     })?;
@@ -114,32 +140,42 @@ pub fn run(files: &Files<'_>, figures: &mut Figures, progress: &mut dyn Progress
     Ok(())
 }
 
-/// Microseconds for each of so many.
-fn us_each(time: Duration, count: usize) -> f64 {
-    time.as_secs_f64() * 1e6 / count.max(1) as f64
-}
-
 /// The memory of both sides: all pages, and as much again, so that neither writes before it is told to.
 fn memory(plan: &Plan) -> usize {
     2 * plan.pages as usize * PAGE_BYTES
 }
 
-fn store(directory: &Path, plan: &Plan) -> Result<([f64; STEPS.len()], u64)> {
-    let path = &directory.join("steps.store");
+/// The store's side.
+pub(super) fn store(directory: &Path, plan: &Plan) -> Result<(Times, u64)> {
+    let (path, crashed) = (&directory.join("steps.store"), &directory.join("crashed.store"));
     let interruptible = Arc::new(Interruptible::default());
     let medium: Arc<dyn Medium> = interruptible.clone();
-    let open = |medium: &Arc<dyn Medium>| -> Result<Database> {
+    let open = |medium: &Arc<dyn Medium>, path: &Path| -> Result<Database> {
         let io = Arc::new(IoQueue::start(&IoConfig::default())?);
         Ok(Database::open(medium, path, io, &Options { pool_bytes: memory(plan), ..Options::default() })?)
     };
     Database::remove(&*medium, path)?;
     Database::create(&medium, path, PAGE_BYTES)?;
-    let database = open(&medium)?;
+    let database = open(&medium, path)?;
+    // The store keeps some numbers for its table, so that a page of the plan may have another there.
+    let mut numbers = Vec::with_capacity(plan.pages as usize);
+    let (_, alloc) = timed(|| {
+        for first in (1..=plan.pages).step_by(TRANSACTION_PAGES) {
+            let unit = database.unit()?;
+            for value in first..=plan.pages.min(first + TRANSACTION_PAGES as u64 - 1) {
+                let (page, mut bytes) = unit.alloc()?;
+                bytes[..CONTENT_BYTES].copy_from_slice(&content(value));
+                numbers.push(page);
+            }
+        }
+        Ok(database.checkpoint()?)
+    })?;
+    let number = |page: u64| numbers[page as usize - 1];
     let change = |pages: &[u64], offset: u64, keep: bool| -> Result<()> {
         for pages in pages.chunks(TRANSACTION_PAGES) {
             let mut transaction = database.transaction()?;
             for page in pages {
-                transaction.pin_mut(*page)?[..CONTENT_BYTES].copy_from_slice(&content(page + offset));
+                transaction.pin_mut(number(*page))?[..CONTENT_BYTES].copy_from_slice(&content(page + offset));
             }
             if keep {
                 transaction.commit();
@@ -147,24 +183,13 @@ fn store(directory: &Path, plan: &Plan) -> Result<([f64; STEPS.len()], u64)> {
         }
         Ok(())
     };
-    let (_, alloc) = timed(|| {
-        for first in (1..=plan.pages).step_by(TRANSACTION_PAGES) {
-            let unit = database.unit()?;
-            for value in first..=plan.pages.min(first + TRANSACTION_PAGES as u64 - 1) {
-                let (page, mut bytes) = unit.alloc()?;
-                debug_assert_eq!(page, value, "pages of a new store are numbered from 1");
-                bytes[..CONTENT_BYTES].copy_from_slice(&content(value));
-            }
-        }
-        Ok(database.checkpoint()?)
-    })?;
     let (_, changed) = timed(|| change(&plan.changed, CHANGED, true))?;
     let (_, checkpoint) = timed(|| Ok(database.checkpoint()?))?;
     let (_, roll_back) = timed(|| change(&plan.rolled_back, ROLLED_BACK, false))?;
     let (_, release) = timed(|| {
         for pages in plan.released.chunks(TRANSACTION_PAGES) {
             let unit = database.unit()?;
-            pages.iter().try_for_each(|page| unit.release(*page))?;
+            pages.iter().try_for_each(|page| unit.release(number(*page)))?;
         }
         Ok(database.checkpoint()?)
     })?;
@@ -173,27 +198,21 @@ fn store(directory: &Path, plan: &Plan) -> Result<([f64; STEPS.len()], u64)> {
     if database.checkpoint().is_ok() {
         return Err(Error::Wrong("a checkpoint ended well although its file cannot be written".to_owned()));
     }
+    // A close would log its pages once more.
+    copy_files(path, crashed, &["", "-meta", "-redo"])?;
     drop(database);
     let medium: Arc<dyn Medium> = Arc::new(Interruptible::default());
-    let (database, recovery) = timed(|| open(&medium))?;
+    let (database, recovery) = timed(|| open(&medium, crashed))?;
     let mut found = 0;
     for page in database.extents().ranges().iter().cloned().flatten() {
         found += value_of(&database.pin(page)?);
     }
     database.close()?;
-    let transactions = plan.rolled_back.len() / TRANSACTION_PAGES;
-    let steps = [
-        us_each(alloc, plan.pages as usize),
-        us_each(changed + checkpoint, plan.changed.len()),
-        ms(checkpoint),
-        us_each(roll_back, transactions),
-        us_each(release, plan.released.len()),
-        ms(recovery),
-    ];
-    Ok((steps, found))
+    let times = Times { alloc, changed, checkpoint, roll_back, release, recovery };
+    Ok((times, found))
 }
 
-fn sqlite(directory: &Path, plan: &Plan) -> Result<([f64; STEPS.len()], u64)> {
+fn sqlite(directory: &Path, plan: &Plan) -> Result<(Times, u64)> {
     let (path, crashed) = (directory.join("steps.db"), directory.join("crashed.db"));
     [&path, &crashed].into_iter().try_for_each(|path| remove_database(path))?;
     sqlite_steps(&path, &crashed, plan)
@@ -211,11 +230,7 @@ fn open_sqlite(path: &Path, plan: &Plan) -> rusqlite::Result<Connection> {
 }
 
 /// SQLite's side. The outer error is SQLite's.
-fn sqlite_steps(
-    path: &Path,
-    crashed: &Path,
-    plan: &Plan,
-) -> rusqlite::Result<Result<([f64; STEPS.len()], u64)>> {
+fn sqlite_steps(path: &Path, crashed: &Path, plan: &Plan) -> rusqlite::Result<Result<(Times, u64)>> {
     let clock = std::time::Instant::now;
     let db = open_sqlite(path, plan)?;
     db.execute_batch("CREATE TABLE page(id INTEGER PRIMARY KEY, bytes BLOB)")?;
@@ -264,7 +279,7 @@ fn sqlite_steps(
     db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA wal_autocheckpoint=0; BEGIN")?;
     change(&plan.changed_again, CHANGED_AGAIN, "RELEASE unit")?;
     db.execute_batch("COMMIT")?;
-    if let Err(error) = copy_with_log(path, crashed) {
+    if let Err(error) = copy_files(path, crashed, &["", "-wal"]) {
         return Ok(Err(error));
     }
     let begun = clock();
@@ -277,21 +292,13 @@ fn sqlite_steps(
     while let Some(row) = rows.next()? {
         found += value_of(row.get_ref(0)?.as_blob().unwrap_or(&[]));
     }
-    let transactions = plan.rolled_back.len() / TRANSACTION_PAGES;
-    let steps = [
-        us_each(alloc, plan.pages as usize),
-        us_each(changed + checkpoint, plan.changed.len()),
-        ms(checkpoint),
-        us_each(roll_back, transactions),
-        us_each(release, plan.released.len()),
-        ms(recovery),
-    ];
-    Ok(Ok((steps, found)))
+    let times = Times { alloc, changed, checkpoint, roll_back, release, recovery };
+    Ok(Ok((times, found)))
 }
 
-/// Copies a database and its log, as a crash would have left them.
-fn copy_with_log(path: &Path, to: &Path) -> Result<()> {
-    for suffix in ["", "-wal"] {
+/// Copies the files of a database, as a crash would have left them.
+fn copy_files(path: &Path, to: &Path, suffixes: &[&str]) -> Result<()> {
+    for suffix in suffixes {
         let (from, to) =
             (litefoot_storage::file::beside(path, suffix), litefoot_storage::file::beside(to, suffix));
         std::fs::copy(&from, &to).map_err(|source| Error::Directory { path: from, source })?;

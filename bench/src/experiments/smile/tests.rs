@@ -26,6 +26,7 @@ fn a_small_run_has_every_figure_that_is_promised() {
     let mut figures = Figures::new();
     pins::run(&files, &mut figures, &mut Silent).unwrap();
     scans::run(&files, &mut figures, &mut Silent).unwrap();
+    numa::run(&files, &mut figures, &mut Silent).unwrap();
     prefetch::run(&files, &mut figures, &mut Silent).unwrap();
     hits::run(&files, &mut figures, &mut Silent).unwrap();
     graph::run(&files, &mut figures, &mut Silent).unwrap();
@@ -42,12 +43,17 @@ fn a_small_run_has_every_figure_that_is_promised() {
         "scan_ms.iteration.1",
         "scan_ms.warm.page_64k",
         "scan_ms.cold.threads_2_in_16",
+        "ratio.scan_warm_partitions.threads_8_in_8",
+        "scan_ms.warm.nodes_off_threads_1",
+        "ratio.scan_warm_nodes.threads_8",
         "scan_ms.warm.page_256k",
         "ratio.scan_warm_speedup.threads_8_in_1",
         "ratio.cold_prefetch_time.threads_8",
         "operator_ms.join.litefoot_2",
         "ratio.filter_over_sqlite",
         "bfs_ms.sqlite",
+        "bfs_waits.text_ahead",
+        "ratio.bfs_ahead.modelled",
         "store_roll_back_us.litefoot",
         "store_recovery_ms.sqlite",
         "ratio.store_change_over_sqlite",
@@ -66,4 +72,13 @@ fn a_small_run_has_every_figure_that_is_promised() {
     assert!(figures.get("ratio.cold_prefetch_speedup").unwrap() > 1.4);
     assert!(figures.get("ratio.random_prefetch_bytes").unwrap() <= 1.02);
     assert!(figures.get("ratio.hit_rate_over_lru").unwrap() >= 0.95);
+}
+
+/// The table of the store takes a page of each group, which the plan knows nothing of.
+#[test]
+fn pages_of_the_plan_may_lie_in_several_groups_of_the_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = store::Plan::new(8 * 4096 + 8, 3);
+    let (_, found) = store::store(directory.path(), &plan).unwrap();
+    assert_eq!(found, plan.expected());
 }

@@ -1,3 +1,4 @@
+mod ahead;
 mod edge_lists;
 
 use super::graph::{Graph, Order, Search, Text, load, rmat};

@@ -98,6 +98,14 @@ impl Pages for PageFile {
         self.pin(page).map_err(pages::Error::pages)
     }
 
+    fn room_ahead(&self) -> usize {
+        self.pool.room_ahead()
+    }
+
+    fn read_ahead(&self, pages: &[u64]) {
+        self.pool.read_ahead(pages);
+    }
+
     fn nodes(&self) -> usize {
         self.pool.nodes()
     }

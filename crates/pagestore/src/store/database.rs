@@ -340,6 +340,14 @@ impl Pages for Database {
         self.pin(page).map_err(pages::Error::pages)
     }
 
+    fn room_ahead(&self) -> usize {
+        self.inner.pool.room_ahead()
+    }
+
+    fn read_ahead(&self, pages: &[u64]) {
+        self.inner.pool.read_ahead(pages);
+    }
+
     fn nodes(&self) -> usize {
         self.inner.pool.nodes()
     }

@@ -5,6 +5,7 @@ use super::metadata::{self, Metadata};
 use super::{Error, PAGE_SIZES, Result};
 use litefoot_storage::file::{
     DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, RangeLock, SyncLatch, beside, parent_directory,
+    runs,
 };
 use litefoot_storage::wal_file::RedoLog;
 use std::path::{Path, PathBuf};
@@ -101,8 +102,8 @@ impl Files {
         let latch = Arc::new(SyncLatch::new());
         let redo = RedoLog::open(medium.clone(), &beside(path, REDO), latch.clone())?;
         let mut files = Files { path: path.to_owned(), data, meta, metadata, redo, latch };
-        files.recover()?;
-        let allocation = files.read_allocation()?;
+        let is_synced = files.recover()?;
+        let allocation = files.read_allocation(is_synced)?;
         Ok((files, allocation))
     }
 
@@ -110,10 +111,13 @@ impl Files {
         self.metadata.page_size as usize
     }
 
-    /// Brings what is in the redo log into the data file.
-    fn recover(&mut self) -> Result<()> {
+    /// Brings what is in the redo log into the data file. Answers whether the data file was synced.
+    ///
+    /// The log stays, as after a checkpoint: a crash before the next generation finds it again, and the same pages.
+    fn recover(&mut self) -> Result<bool> {
         if self.redo.is_empty() {
-            return Ok(self.redo.delete()?);
+            self.redo.delete()?;
+            return Ok(false);
         }
         let page_bytes = self.page_bytes();
         if self.redo.page_bytes() as usize != page_bytes {
@@ -124,10 +128,14 @@ impl Files {
         }
         // The copied pages must be durable, or a second power cut leaves a mixture.
         self.redo.sync()?;
-        let mut page = vec![0; page_bytes];
-        for number in self.redo.page_numbers().collect::<Vec<_>>() {
-            self.redo.read_page(number, 0, &mut page)?;
-            self.data.write_at(&page, u64::from(number - 1) * page_bytes as u64)?;
+        let mut buffer = Vec::new();
+        let numbers: Vec<u32> = self.redo.page_numbers().collect();
+        for run in runs(&numbers, page_bytes, |number| u64::from(*number)) {
+            buffer.resize(run.len() * page_bytes, 0);
+            for (number, page) in run.iter().zip(buffer.chunks_exact_mut(page_bytes)) {
+                self.redo.read_page(*number, 0, page)?;
+            }
+            self.data.write_at(&buffer, u64::from(run[0] - 1) * page_bytes as u64)?;
         }
         let pages = u64::from(self.redo.database_pages());
         self.data.set_len(pages * page_bytes as u64)?;
@@ -135,7 +143,8 @@ impl Files {
         self.note_groups(pages.div_ceil(pages_per_group(page_bytes)) as u32)?;
         // The writer of the metadata may have died before it was durable.
         self.latch.watch(self.meta.sync())?;
-        Ok(self.redo.delete()?)
+        self.redo.reset();
+        Ok(true)
     }
 
     /// The file has so many groups of pages, durably.
@@ -157,7 +166,7 @@ impl Files {
     }
 
     /// The allocation table, after which the file has exactly the pages that it says.
-    fn read_allocation(&self) -> Result<Allocation> {
+    fn read_allocation(&self, is_synced: bool) -> Result<Allocation> {
         let page_bytes = self.page_bytes() as u64;
         let len = self.data.len()?;
         let too_short = |expected| Error::Truncated { path: self.path.clone(), bytes: len, expected };
@@ -179,8 +188,10 @@ impl Files {
         if len > expected {
             self.data.set_len(expected)?;
         }
-        // Always: a process that cut the file may have ended before that was durable.
-        self.latch.watch(self.data.sync())?;
+        // Also where nothing was cut: a process that cut the file may have ended before that was durable.
+        if len > expected || !is_synced {
+            self.latch.watch(self.data.sync())?;
+        }
         Ok(allocation)
     }
 }

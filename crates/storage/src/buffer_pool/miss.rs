@@ -168,7 +168,7 @@ impl Pool {
     }
 
     /// Reads pages ahead, as far as there are frames for them.
-    pub(crate) fn read_ahead(&self, pages: &[u64]) {
+    pub fn read_ahead(&self, pages: &[u64]) {
         let mut reads = Vec::new();
         self.begin_ahead(pages, &mut reads);
         self.io.submit_all(reads);

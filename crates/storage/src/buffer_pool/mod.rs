@@ -299,6 +299,12 @@ impl Pool {
         self.shared.count
     }
 
+    /// Pages that a caller may have read ahead and not wanted yet, without taking the frames of one another; 0 where the
+    /// pool does not read ahead.
+    pub fn room_ahead(&self) -> usize {
+        if self.shared.detector.lock().is_some() { self.shared.count / 4 } else { 0 }
+    }
+
     /// Frames that have memory.
     #[inline]
     pub fn populated(&self) -> usize {

@@ -37,6 +37,7 @@
 //! [`EdgeList`] reads what others publish: no first line with counts, edges in any order, ids as they come.
 
 mod bfs;
+mod correlation;
 mod edge_list;
 mod lines;
 mod load;
@@ -55,6 +56,7 @@ pub use text::Text;
 use super::{Error, Extents, Pages, Result};
 use metadata::Metadata;
 use std::cmp::Ordering;
+use std::ops::Range;
 use vector::Cursor;
 
 /// The metadata page of a graph that was loaded into a new page file, where it is the first page there is.
@@ -235,6 +237,12 @@ impl<'p, P: Pages> Reader<'p, P> {
 
     /// Passes on the neighbours of a node, by stored numbers.
     fn each_neighbor(&mut self, node: u64, found: &mut impl FnMut(u64)) -> Result<()> {
+        let row = self.row(node)?;
+        self.each(row, found)
+    }
+
+    /// Where in Neighbors the neighbours of a node are.
+    fn row(&mut self, node: u64) -> Result<Range<u64>> {
         let (begin, end) = (self.first.get(node)?, self.first.get(node + 1)?);
         if begin > end || end > self.edges {
             return Err(Error::NotAGraph(format!(
@@ -242,17 +250,23 @@ impl<'p, P: Pages> Reader<'p, P> {
                 self.edges
             )));
         }
+        Ok(begin..end)
+    }
+
+    /// Passes on entries of Neighbors.
+    fn each(&mut self, entries: Range<u64>, found: &mut impl FnMut(u64)) -> Result<()> {
         let nodes = self.nodes;
         let mut outside = None;
-        self.neighbors.each(begin..end, &mut |neighbor| match neighbor < nodes {
+        self.neighbors.each(entries.clone(), &mut |neighbor| match neighbor < nodes {
             true => found(neighbor),
             false => outside = Some(neighbor),
         })?;
         match outside {
             None => Ok(()),
-            Some(neighbor) => {
-                Err(Error::NotAGraph(format!("node {node} has the neighbour {neighbor} of {nodes}")))
-            }
+            Some(neighbor) => Err(Error::NotAGraph(format!(
+                "entry {} to {} of the neighbours has node {neighbor} of {nodes}",
+                entries.start, entries.end
+            ))),
         }
     }
 }

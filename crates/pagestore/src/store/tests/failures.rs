@@ -29,6 +29,30 @@ fn a_medium_that_fails_loses_nothing_that_was_in_memory() {
     }
 }
 
+/// Pages one behind the other leave together, the room behind them is cut off once, and one sync makes both durable.
+#[test]
+fn recovery_asks_the_medium_for_no_more_than_it_needs() {
+    let (sim, medium) = medium();
+    let database = open_with(&medium, &options(512)).unwrap();
+    (0..300).for_each(|with| _ = alloc(&database, with));
+    database.checkpoint().unwrap();
+    for page in 1..=200 {
+        fill(&mut database.unit().unwrap().pin_mut(page).unwrap(), 500 + page);
+    }
+    sim.set_faults(Faults::failing(Operation::Write, FileKind::Database, 0));
+    assert!(database.checkpoint().is_err());
+    std::mem::forget(database);
+    let counting = CountingMedium::new(Arc::new(sim.cut(&mut Random::new(7))));
+    let medium: Arc<dyn Medium> = Arc::new(counting.clone());
+    let database = open_with(&medium, &options(512)).unwrap();
+    let counts = counting.snapshot().of(FileKind::Database);
+    assert_eq!((counts.writes, counts.length_changes, counts.syncs), (4, 1, 1));
+    for page in 1..=300 {
+        let expected = if page <= 200 { 500 + page } else { page - 1 };
+        assert_eq!(value(&database.pin(page).unwrap()), expected, "page {page}");
+    }
+}
+
 #[test]
 fn an_allocation_that_finds_no_room_leaks_nothing() {
     let (sim, medium) = medium();

@@ -7,7 +7,7 @@ use super::*;
 use crate::ops::graph::{Graph, Order, Search, Text, load};
 use crate::ops::{Pages, PagesMut, scan};
 use crate::task::{Config, Workers};
-use litefoot_sim::SimMedium;
+use litefoot_sim::{CountingMedium, SimMedium};
 use litefoot_sim::{Faults, Random, SyncSite};
 use litefoot_storage::buffer_pool;
 use litefoot_storage::file::{FileKind, Medium, OpenMode, Operation};

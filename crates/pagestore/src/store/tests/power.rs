@@ -112,6 +112,22 @@ fn power_cuts_spare_what_crosses_into_another_group() {
     assert!(failure.is_some(), "nothing is lost without the sync of the metadata");
 }
 
+/// The log that was recovered stays until the next generation, which begins in it.
+#[test]
+fn power_cuts_after_a_recovery_leave_what_a_checkpoint_has_left() {
+    let (sim, medium) = medium();
+    let database = open(&medium);
+    let first = database.unit().unwrap().reserve(10).unwrap() + 10;
+    database.checkpoint().unwrap();
+    (1..first).for_each(|page| fill(&mut database.unit().unwrap().pin_mut(page).unwrap(), page));
+    sim.set_faults(Faults::failing(Operation::Write, FileKind::Database, 0));
+    assert!(database.checkpoint().is_err());
+    std::mem::forget(database);
+    let files = sim.cut(&mut Random::new(1)).files();
+    let begin = || SimMedium::with_files(files.clone());
+    assert_eq!(power_cuts_from(begin, first, 9, 80, 800).1, None);
+}
+
 /// The process that cuts the file, or counts the groups, ends before that is durable; the next one goes on.
 #[test]
 fn what_another_process_has_not_synced_is_synced_before_it_is_built_upon() {
