@@ -31,6 +31,7 @@ pub struct Figures {
     numbers: Vec<(String, f64)>,
     alarms: Vec<String>,
     notes: Vec<String>,
+    is_partial: bool,
 }
 
 impl Figures {
@@ -56,6 +57,22 @@ impl Figures {
     /// Says what must be known to read them: it is shown below them, and is not in the JSON.
     pub fn note(&mut self, what: impl Into<String>) {
         self.notes.push(what.into());
+    }
+
+    /// The figures of an experiment that adds up what it has done, and has `ended` so. One that was stopped has figures, too.
+    ///
+    /// # Errors
+    /// Any other end than [`Error::Stopped`].
+    pub(crate) fn at_end(self, ended: Result<()>) -> Result<Figures> {
+        match ended {
+            Err(Error::Stopped) => Ok(Figures { is_partial: true, ..self }),
+            ended => ended.map(|()| self),
+        }
+    }
+
+    /// True if somebody stopped the experiment: the figures are those of what was done until then.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// Notes for the reader.

@@ -22,6 +22,7 @@ use litefoot_terminal::table::{aligned, left};
 use report::Job;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use watch::Watcher;
 use whole::WholeFile;
 
@@ -102,6 +103,10 @@ pub struct Args {
     /// The label in front of each progress bar
     #[arg(long, hide = true)]
     place: Option<String>,
+
+    /// Seconds between two lines of progress, where standard error is no terminal
+    #[arg(long, hide = true, default_value_t = 60)]
+    lines_every: u64,
 
     /// Which journals, where the experiment has a choice
     #[arg(long, value_name = "FAMILY")]
@@ -222,8 +227,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
     // First, so that an experiment of minutes does not end with a file that cannot be written.
     let json = args.json.as_deref().map(|path| WholeFile::create(path, JSON_ADVICE)).transpose()?;
-    let report =
-        experiment.run(&options, &mut Watcher::at(args.place.clone())).map_err(|error| explain(&error))?;
+    let mut watcher = Watcher::new(args.place.clone(), Duration::from_secs(args.lines_every));
+    let report = experiment.run(&options, &mut watcher).map_err(|error| explain(&error))?;
+    drop(watcher);
     output.line(format!("{}: {}", experiment.name, experiment.description))?;
     output.line(format!("{}\n", report.environment.summary()))?;
     output.text(table::of(&report.figures))?;
@@ -234,6 +240,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         output.line("\nThis is a debug build: its times mean nothing.")?;
     }
     output.flush()?;
+    if report.figures.is_partial() {
+        return Err(interrupted(report.figures.alarms(), args.json.as_deref()));
+    }
     if let Some(json) = json {
         json.write(&report.to_json().map_err(|error| explain(&error))?)?;
     }
@@ -330,6 +339,17 @@ fn plain_options(args: &Args) -> Options {
         owner_kill: args.owner_kill,
         kill_at_calls: args.kill_at_calls,
         library: installed::library().ok(),
+    }
+}
+
+/// The end of an experiment that was stopped and has shown the figures of what it had done.
+fn interrupted(alarms: &[String], json: Option<&Path>) -> Failure {
+    let what = "interrupted; the figures are those of what was done until then".to_owned();
+    let lines: Vec<String> = alarms.iter().cloned().chain([what]).collect();
+    let failure = interrupt::check().err().unwrap_or_else(|| Failure::new("")).saying(lines.join("\n"));
+    match json {
+        Some(path) => failure.advice(format!("{} was not written.", path.display())),
+        None => failure,
     }
 }
 

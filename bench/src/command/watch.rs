@@ -1,4 +1,4 @@
-//! The bars of a run, and how long all of it will still take.
+//! The bars of a run, or its lines, and how long all of it will still take.
 
 use litefoot_bench::Error;
 use litefoot_bench::harness::Progress;
@@ -6,19 +6,20 @@ use litefoot_terminal::interrupt;
 use litefoot_terminal::progress::Bar;
 use std::time::Duration;
 
-/// A bar for each stage; stops the experiment on Ctrl-C.
-#[derive(Default)]
+/// A bar for each stage, or lines where there is no terminal; stops the experiment on Ctrl-C.
 pub struct Watcher {
     bar: Option<Bar>,
     done: u64,
     /// The label in front of each stage.
     place: Option<String>,
+    /// The least time between two lines.
+    lines_every: Duration,
 }
 
 impl Watcher {
     /// With something before each stage, where the experiment is one of several.
-    pub fn at(place: Option<String>) -> Watcher {
-        Watcher { place, ..Watcher::default() }
+    pub fn new(place: Option<String>, lines_every: Duration) -> Watcher {
+        Watcher { bar: None, done: 0, place, lines_every }
     }
 }
 
@@ -27,7 +28,7 @@ impl Progress for Watcher {
         // The last bar goes before the next one comes.
         self.bar = None;
         let label = self.place.as_ref().map_or_else(|| stage.to_owned(), |place| format!("{place}: {stage}"));
-        self.bar = Some(Bar::new(&label, total));
+        self.bar = Some(Bar::or_lines(&label, total, self.lines_every));
         self.done = 0;
     }
 

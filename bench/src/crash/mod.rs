@@ -23,6 +23,7 @@
 mod directed;
 mod large;
 mod model;
+mod readers;
 #[cfg(test)]
 mod short_openings;
 mod unusual;
@@ -34,6 +35,7 @@ pub use verify::{Reader, Verdict};
 pub use workload::{Journal, Recording, RunSetup};
 
 use litefoot_sim::{Faults, Random};
+use readers::Readers;
 
 /// How many cuts one recorded run is used for.
 const CUTS_PER_RUN: u64 = 200;
@@ -126,9 +128,7 @@ pub fn simulate(
         let recording = Recording::make(&setup)?;
         report.transactions += recording.transactions() as u64;
         let cuts = CUTS_PER_RUN.min(options.cuts - report.cuts);
-        cut_run(&recording, cuts, options, &mut report)?;
-        let go_on = progress(report.cuts.min(options.cuts));
-        if !go_on || (options.stop_at_first && !report.failures.is_empty()) {
+        if !cut_run(&recording, cuts, options, &mut report, progress)? {
             break;
         }
         run += 1;
@@ -136,12 +136,15 @@ pub fn simulate(
     Ok(report)
 }
 
+/// Cuts one run; whether to go on with the next one.
 fn cut_run(
     recording: &Recording,
     cuts: u64,
     options: &CrashOptions,
     report: &mut CrashReport,
-) -> Result<(), String> {
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<bool, String> {
+    let readers = Readers::new()?;
     let mut random = Random::new(recording.seed() ^ 0x5eed_c075);
     let mut replay = recording.medium().replay();
     let mut points: Vec<usize> = (0..cuts).map(|_| random.below(replay.len() as u64 + 1) as usize).collect();
@@ -152,33 +155,34 @@ fn cut_run(
         let expected = recording.expected(point);
         report.cuts += 1;
         if !recording.has_several_files() {
-            let stock = verify::check(&image, Reader::Stock, &expected)?;
+            let stock = verify::check(&readers, &image, Reader::Stock, &expected)?;
             note(report, recording, point, Reader::Stock, &stock);
         }
         if recording.has_tier() {
             let copy = image.copy();
-            let without = verify::check(&copy, Reader::WithoutTier, &expected)?;
+            let without = verify::check(&readers, &copy, Reader::WithoutTier, &expected)?;
             note(report, recording, point, Reader::WithoutTier, &without);
         }
         if !recording.has_several_files() && !recording.has_tier() && random.one_in(STOCK_FIRST_IN) {
-            verify::read_as_stock(&image)?;
+            verify::read_as_stock(&readers, &image);
         }
         let second = random.one_in(SECOND_CUT_IN);
-        let litefoot = verify::check(&image, Reader::Litefoot, &expected)?;
+        let litefoot = verify::check(&readers, &image, Reader::Litefoot, &expected)?;
         note(report, recording, point, Reader::Litefoot, &litefoot);
         if second {
             let mut recovery = image.replay();
             recovery.advance(random.below(recovery.len() as u64 + 1) as usize);
             let image = recovery.cut(&mut random);
             report.cuts += 1;
-            let verdict = verify::check(&image, Reader::Litefoot, &expected)?;
+            let verdict = verify::check(&readers, &image, Reader::Litefoot, &expected)?;
             note(report, recording, point, Reader::Litefoot, &verdict);
         }
-        if options.stop_at_first && !report.failures.is_empty() {
-            break;
+        let go_on = progress(report.cuts.min(options.cuts));
+        if !go_on || (options.stop_at_first && !report.failures.is_empty()) {
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn note(report: &mut CrashReport, recording: &Recording, point: usize, reader: Reader, verdict: &Verdict) {

@@ -1,7 +1,8 @@
 //! Opening what a power cut left, and comparing it with what it may be.
 
 use super::model::{self, DATABASE, Rows};
-use super::workload::{Expected, progress, vfs_over};
+use super::readers::Readers;
+use super::workload::{Expected, progress};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
 use rusqlite::{Connection, OpenFlags};
@@ -37,14 +38,19 @@ pub enum Verdict {
 /// Opens the files of `image` and compares.
 ///
 /// # Errors
-/// When the simulator itself fails (no temporary directory, no VFS).
-pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Result<Verdict, String> {
+/// When the simulator itself fails: there is no temporary directory.
+pub fn check(
+    readers: &Readers,
+    image: &SimMedium,
+    reader: Reader,
+    expected: &Expected<'_>,
+) -> Result<Verdict, String> {
     // Opening may drain the tier.
     let marked = is_marked(image);
     let before = marked.then(|| image.files());
     let found = match reader {
         Reader::Litefoot | Reader::WithoutTier => {
-            let vfs = vfs_over(image, false, litefoot::Options::default())?;
+            let vfs = readers.litefoot(image);
             let tiered = expected.database != DATABASE;
             let name = if reader == Reader::Litefoot { &expected.database } else { DATABASE };
             let db = vfs.open(name).map_err(|error| error.to_string());
@@ -58,7 +64,7 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
                 read_whole(&db).map_err(|error| error.to_string())
             });
             match (&found, expected.several_files && reader == Reader::Litefoot) {
-                (Ok((rows, _)), true) => match second_progress(&vfs, &expected.second) {
+                (Ok((rows, _)), true) => match second_progress(vfs, &expected.second) {
                     Ok(number) if number == progress(rows) => found,
                     Ok(number) => {
                         let first = progress(rows);
@@ -100,20 +106,15 @@ pub fn check(image: &SimMedium, reader: Reader, expected: &Expected<'_>) -> Resu
 }
 
 /// Reads the files by SQLite's own protocol, on the medium itself. Its close checkpoints a log that has frames.
-///
-/// # Errors
-/// When the simulator itself fails.
-pub fn read_as_stock(image: &SimMedium) -> Result<(), String> {
+pub fn read_as_stock(readers: &Readers, image: &SimMedium) {
     // Statements build upon the redo log, and are refused where that is gone.
     if commit_log_state(image) == Some(STATEMENTS) {
-        return Ok(());
+        return;
     }
-    let vfs = vfs_over(image, true, litefoot::Options::default())?;
     // What stock makes of them is checked on a copy.
-    if let Ok(db) = vfs.open(DATABASE) {
+    if let Ok(db) = readers.pass_through(image).open(DATABASE) {
         let _ = read_whole(&db);
     }
-    Ok(())
 }
 
 /// True if a commit log waits to be recovered; until then plain SQLite reads the last checkpoint.
@@ -123,20 +124,29 @@ fn has_waiting_log(image: &SimMedium) -> bool {
 
 /// The state of a commit log, as its header says.
 fn commit_log_state(image: &SimMedium) -> Option<u32> {
-    let files = image.files();
-    let (.., bytes) = files.iter().find(|(_, kind, _)| *kind == FileKind::CommitLog)?;
-    bytes.get(STATE).and_then(|state| state.try_into().ok()).map(u32::from_le_bytes)
+    let mut state = None;
+    image.for_each_file(|_, kind, bytes| {
+        if kind == FileKind::CommitLog {
+            state = bytes.get(STATE).and_then(|state| state.try_into().ok()).map(u32::from_le_bytes);
+        }
+    });
+    state
 }
 
 /// True if opening has set a log aside: here every log is the database's own.
 fn has_log_set_aside(image: &SimMedium) -> bool {
-    image.files().iter().any(|(path, ..)| path.to_string_lossy().contains(".set-aside-"))
+    any_file(image, |path, _| path.to_string_lossy().contains(".set-aside-"))
 }
 
 /// True if the file says that its chunks are away.
 fn is_marked(image: &SimMedium) -> bool {
-    let mut files = image.files().into_iter();
-    files.any(|(path, _, bytes)| path == Path::new(DATABASE) && bytes.starts_with(b"litefoot tiered\0"))
+    any_file(image, |path, bytes| path == Path::new(DATABASE) && bytes.starts_with(b"litefoot tiered\0"))
+}
+
+fn any_file(image: &SimMedium, mut is_it: impl FnMut(&Path, &[u8]) -> bool) -> bool {
+    let mut found = false;
+    image.for_each_file(|path, _, bytes| found |= is_it(path, bytes));
+    found
 }
 
 /// True if that is how a file is refused whose chunks are away.
@@ -189,15 +199,15 @@ impl Scratch {
 
     /// Writes the files of the image; returns the path of the database.
     fn export(&self, image: &SimMedium) -> Result<PathBuf, String> {
-        let mut database = None;
-        for (path, _, bytes) in image.files() {
-            let name = path.file_name().unwrap_or(path.as_os_str());
-            let target = self.directory.path().join(name);
-            std::fs::write(&target, bytes).map_err(|error| format!("{}: {error}", target.display()))?;
-            if path == Path::new(DATABASE) {
-                database = Some(target);
+        let target = |path: &Path| self.directory.path().join(path.file_name().unwrap_or(path.as_os_str()));
+        let mut written = Ok(());
+        image.for_each_file(|path, _, bytes| {
+            if written.is_ok() {
+                let target = target(path);
+                written =
+                    std::fs::write(&target, bytes).map_err(|error| format!("{}: {error}", target.display()));
             }
-        }
-        Ok(database.unwrap_or_else(|| self.directory.path().join("missing.db")))
+        });
+        written.map(|()| target(Path::new(DATABASE)))
     }
 }

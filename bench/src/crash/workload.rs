@@ -7,6 +7,7 @@ use super::visitors::{self, Visitors};
 use crate::harness::vfs_name;
 use litefoot::{CommitLogForm, PageCleaner, Sharing};
 use litefoot_sim::{Faults, Random, SimMedium};
+use litefoot_storage::file::Medium;
 use rusqlite::Connection;
 use std::sync::Arc;
 
@@ -218,10 +219,16 @@ pub(super) fn builder_over(
     pass_through: bool,
     options: litefoot::Options,
 ) -> litefoot::VfsBuilder {
-    litefoot::Vfs::builder(vfs_name())
-        .medium(Arc::new(medium.clone()))
-        .pass_through(pass_through)
-        .options(options)
+    builder_on(Arc::new(medium.clone()), pass_through, options)
+}
+
+/// The same over any medium.
+pub(super) fn builder_on(
+    medium: Arc<dyn Medium>,
+    pass_through: bool,
+    options: litefoot::Options,
+) -> litefoot::VfsBuilder {
+    litefoot::Vfs::builder(vfs_name()).medium(medium).pass_through(pass_through).options(options)
 }
 
 pub(super) fn register(builder: litefoot::VfsBuilder) -> Result<litefoot::Vfs, String> {

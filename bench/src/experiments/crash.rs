@@ -32,17 +32,14 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     crash.visitors = options.visitors;
     progress.begin("power cuts", cuts);
     let mut done = 0;
-    let mut stopped = None;
+    let mut ended = Ok(());
     let report = simulate(&crash, &mut |made| {
         let steps = made - done;
         done = made;
-        stopped = progress.advance(steps).err();
-        stopped.is_none()
+        ended = progress.advance(steps);
+        ended.is_ok()
     })
     .map_err(Error::Wrong)?;
-    if let Some(error) = stopped {
-        return Err(error);
-    }
     let mut figures = Figures::new();
     figures.set("cuts", report.cuts as f64);
     figures.set("lost", report.lost as f64);
@@ -50,5 +47,5 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     figures.set("transactions", report.transactions as f64);
     figures.set("seed", options.seed as f64);
     report.failures.into_iter().for_each(|failure| figures.alarm(failure));
-    Ok(figures)
+    figures.at_end(ended)
 }

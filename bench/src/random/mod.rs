@@ -78,11 +78,11 @@ pub(crate) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         part.tell(batch(scratch.path(), seed, part.many).map_err(Error::Wrong)?);
         Ok(())
     };
-    in_batches(all, BATCH, work, &mut |batch| {
+    let ended = in_batches(all, BATCH, work, &mut |batch| {
         note(&mut figures, &batch, scratch.path());
         progress.advance(batch.sequences)
-    })?;
-    Ok(figures)
+    });
+    figures.at_end(ended)
 }
 
 fn note(figures: &mut Figures, batch: &Batch, scratch: &Path) {

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`process`] | programs that a test starts: output, and an end to those that hang |
 //! | [`files`] | the files of a directory |
+//! | [`memory`] | bytes that a test has allocated |
 //! | [`sqlite`] | questions to a connection, and stock SQLite |
 
 #![allow(clippy::unwrap_used)]
 
 pub mod files;
+pub mod memory;
 pub mod process;
 pub mod sqlite;

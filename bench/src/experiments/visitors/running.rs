@@ -5,7 +5,6 @@ use super::owner::{Plan, SAID, STOP};
 use crate::harness;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -60,8 +59,7 @@ impl Running {
         let errors =
             fs::OpenOptions::new().create(true).append(true).open(plan.directory.join("complaints"))?;
         let mut command = harness::child::command(CHILD)?;
-        // A Ctrl-C is the experiment's alone.
-        let child = command.args(plan.arguments()).stderr(errors).process_group(0).spawn()?;
+        let child = command.args(plan.arguments()).stderr(errors).spawn()?;
         Ok(Running { child, plan: plan.clone() })
     }
 
