@@ -9,6 +9,7 @@
 //! tests (`cargo xtask sqlite-suite`) a few files are one.
 
 mod boards;
+mod failures;
 mod fuzz;
 mod licences;
 mod miri;

@@ -1,6 +1,6 @@
 //! Running cargo, and counting the tests it ran.
 
-use crate::timing::Watch;
+use crate::{failures, timing};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,12 +59,14 @@ pub fn tally(command: &mut Command) -> Result<Tally> {
     command.stdout(Stdio::piped());
     let mut child =
         command.spawn().map_err(|error| format!("{:?} cannot be started: {error}", command.get_program()))?;
-    let (mut tally, mut watch) = (Tally::default(), Watch::start());
+    let (mut tally, mut watch) = (Tally::default(), timing::Watch::start());
+    let mut failed = failures::Watch::default();
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
             let line = line.map_err(|error| format!("cargo's output cannot be read: {error}"))?;
             println!("{line}");
             watch.see(&line);
+            failed.see(&line);
             tally.add(Tally::from_line(&line));
         }
     }
@@ -79,7 +81,8 @@ pub fn tally(command: &mut Command) -> Result<Tally> {
 /// The cargo that runs us.
 pub fn cargo_command(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments);
+    // Tests panic on purpose, and a trace of each buries what failed.
+    command.args(arguments).env("RUST_BACKTRACE", "0");
     command
 }
 

@@ -4,6 +4,7 @@
 //! own. Their output goes to a file, and is shown when they have ended. They use the processor that compiling and
 //! waiting for a disk leave idle.
 
+use crate::failures;
 use crate::process::{self, Tally};
 use crate::steps::Step;
 use crate::timing::{self, Slow};
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The first argument of the second lane's process; the names of its steps follow.
 pub const LANE: &str = "--lane";
+
+/// Begins a line of the second lane that says what failed.
+const FAILURE: &str = "== failure: ";
 
 /// A step that has run.
 #[derive(Debug, PartialEq)]
@@ -28,6 +32,8 @@ struct Ran {
 struct Ledger {
     steps: Vec<Ran>,
     slow: Vec<Slow>,
+    /// What failed, and why.
+    failures: Vec<String>,
 }
 
 /// Runs steps one behind the other, up to the first that fails, and prints their table.
@@ -69,6 +75,7 @@ pub fn as_second_lane(steps: &[&Step]) -> ExitCode {
     });
     let passed = ledger.run(steps, || told.load(std::sync::atomic::Ordering::Relaxed));
     ledger.slow.iter().for_each(|slow| println!("{}", slow_line(slow)));
+    ledger.failures.iter().for_each(|line| println!("{FAILURE}{line}"));
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -83,12 +90,14 @@ impl Ledger {
             let begun = Instant::now();
             let tally = (step.run)().map(Tally::or_one_passed).unwrap_or_else(|why| {
                 println!("{}: {why}", step.name);
+                self.failures.push(format!("{}: {why}", step.name));
                 Tally { passed: 0, failed: 1 }
             });
             let ran = Ran { name: step.name.to_owned(), took: begun.elapsed(), tally };
             println!("{}", step_line(&ran));
             self.steps.push(ran);
             self.slow.extend(timing::take());
+            self.failures.extend(failures::take());
             if tally.failed > 0 {
                 return false;
             }
@@ -99,13 +108,16 @@ impl Ledger {
     fn add(&mut self, other: Ledger) {
         self.steps.extend(other.steps);
         self.slow.extend(other.slow);
+        self.failures.extend(other.failures);
     }
 
     /// Prints the table.
     fn end(mut self, begun: Instant) -> ExitCode {
         self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.took));
         let (text, total) = self.table(begun.elapsed());
-        println!("\n{text}\n{} passed, {} failed", total.passed, total.failed);
+        println!("\n{text}");
+        self.failures.iter().for_each(|line| println!("{line}"));
+        println!("{} passed, {} failed", total.passed, total.failed);
         if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
@@ -138,6 +150,7 @@ impl Ledger {
         for line in printed.lines() {
             ledger.steps.extend(step_of(line));
             ledger.slow.extend(slow_of(line));
+            ledger.failures.extend(line.strip_prefix(FAILURE).map(str::to_owned));
         }
         ledger
     }
@@ -226,11 +239,15 @@ mod tests {
             tally: Tally { passed, failed },
         };
         let slow = Slow { name: "a::b (line 3)".to_owned(), took: Duration::from_millis(7500) };
-        let ledger =
-            Ledger { steps: vec![ran("fuzz", 905, 10, 0), ran("threads", 12, 3, 1)], slow: vec![slow] };
+        let ledger = Ledger {
+            steps: vec![ran("fuzz", 905, 10, 0), ran("threads", 12, 3, 1)],
+            slow: vec![slow],
+            failures: vec!["1 is not 2".to_owned()],
+        };
         let mut printed = "== fuzz: hostile bytes\ntest a ... ok\n".to_owned();
         ledger.steps.iter().for_each(|ran| printed += &format!("{}\n", step_line(ran)));
         ledger.slow.iter().for_each(|slow| printed += &format!("{}\n", slow_line(slow)));
+        ledger.failures.iter().for_each(|line| printed += &format!("{FAILURE}{line}\n"));
         assert_eq!(Ledger::read(&printed), ledger);
     }
 
@@ -242,7 +259,8 @@ mod tests {
             tally: Tally { passed, failed },
         };
         let slow = vec![Slow { name: "long".to_owned(), took: Duration::from_secs(6) }];
-        let ledger = Ledger { steps: vec![step("format", 1, 0), step("tests", 20, 2)], slow };
+        let ledger =
+            Ledger { steps: vec![step("format", 1, 0), step("tests", 20, 2)], slow, failures: Vec::new() };
         let (text, total) = ledger.table(Duration::from_secs(5));
         assert_eq!(total, Tally { passed: 21, failed: 2 });
         for part in ["format             2.0       1       0", "5.0      21       2", "6.0  long"] {
