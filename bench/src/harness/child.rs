@@ -14,5 +14,9 @@ pub const COMMAND: &str = "child-of-an-experiment";
 pub fn command(name: &str) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args([COMMAND, name]).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+    // With a closure the process is forked. Until it has a group of its own it then handles signals as this program
+    // does; a spawned one would be ended.
+    // SAFETY: the closure does nothing.
+    unsafe { command.pre_exec(|| Ok(())) };
     Ok(command)
 }
