@@ -397,6 +397,27 @@ fn what_changed_nothing_is_not_replayed() {
     assert_eq!(content(&recovered.open("/app.db").unwrap()), content(&db));
 }
 
+/// A power cut in the first write of a log leaves texts whose transaction nobody was told of. Stock SQLite may go on there.
+#[test]
+fn a_log_of_texts_alone_keeps_nobody_from_writing() {
+    let (medium, _vfs, _db) = prepared("replay-texts");
+    for others_write in [false, true] {
+        let image =
+            relogged(&medium, |records| records.into_iter().filter(|record| record.kind == 1).collect());
+        if others_write {
+            let name = "replay-texts-stock";
+            let stock =
+                Vfs::builder(name).medium(Arc::new(image.clone())).pass_through(true).register().unwrap();
+            stock.open("/app.db").unwrap().execute("INSERT INTO u VALUES(2)", []).unwrap();
+        }
+        let recovered = vfs("replay-texts-cut", &image);
+        let db = recovered.open("/app.db").unwrap();
+        let rows = if others_write { &["t1|1|'x'", "t2|2|'y'", "u1|1", "u2|2"][..] } else { &BASE };
+        assert_eq!(content(&db), rows);
+        db.execute("INSERT INTO u VALUES(1)", []).unwrap();
+    }
+}
+
 /// A statement that was refused is refused again, and the transaction goes on, as it did.
 #[test]
 fn a_savepoint_that_was_not_there_is_not_there_again() {

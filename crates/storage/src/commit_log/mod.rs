@@ -18,8 +18,8 @@
 //! # Invariants
 //! 1. A generation builds upon one state of the redo log or of the data file, its [`Base`]. The caller that begins one has
 //!    made that state durable before.
-//! 2. A generation begins only when the records of the last one are of no more use, and its header durably says so. The
-//!    first write of a generation, header and records, may be torn.
+//! 2. The first records of a generation are written only once the header of the one before durably says that its records are of no
+//!    more use. That write, header and records, may be torn: an older header that was still in use would get a part of its records.
 //!
 //! The payload of a record is not understood here.
 
@@ -71,6 +71,8 @@ pub struct CommitLog {
     header_written: bool,
     /// The header of a generation that is over, where it could not be written yet.
     retired: Option<Header>,
+    /// True while the medium may still have the header of a generation that is over as one in use.
+    retirement_unsynced: bool,
     understood: bool,
     /// The offset of the next record.
     end: u64,
@@ -98,6 +100,7 @@ impl CommitLog {
             header: None,
             header_written: false,
             retired: None,
+            retirement_unsynced: false,
             understood: true,
             end: HEADER_BYTES,
             sequence: 0,
@@ -240,8 +243,6 @@ impl CommitLog {
         let generation = self.header.map_or(0, |header| header.generation).wrapping_add(1);
         self.header = Some(Header { generation, base: Some(base) });
         self.header_written = false;
-        // This one takes its place.
-        self.retired = None;
         self.end = HEADER_BYTES;
         self.sequence = 0;
     }
@@ -250,6 +251,9 @@ impl CommitLog {
     pub fn append(&mut self, records: &[Record], durability: Durability) -> Result<()> {
         let (Some(header), Some(file)) = (self.header, self.file.clone()) else { return Ok(()) };
         self.latch.check(&self.path)?;
+        if self.retirement_unsynced && !self.header_written {
+            self.sync()?;
+        }
         self.buffer.clear();
         let offset = if self.header_written {
             self.end
@@ -328,6 +332,7 @@ impl CommitLog {
             self.latch.watch(file.sync())?;
             self.unsynced.clear();
         }
+        self.retirement_unsynced = false;
         if self.name_unsynced {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
             self.name_unsynced = false;
@@ -355,6 +360,7 @@ impl CommitLog {
         if let (true, Some(file)) = (self.header_written, &self.file) {
             let written = self.latch.check(&self.path).and_then(|()| file.write_at(&retired.encode(), 0));
             self.retired = written.is_err().then_some(retired);
+            self.retirement_unsynced = true;
             self.unsynced.note_write();
         }
     }
@@ -373,7 +379,7 @@ impl CommitLog {
     pub fn close(&mut self) {
         (self.file, self.in_use, self.header, self.header_written) = (None, None, None, false);
         (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
-        (self.name_unsynced, self.retired) = (false, None);
+        (self.name_unsynced, self.retired, self.retirement_unsynced) = (false, None, false);
         self.unsynced.clear();
     }
 
@@ -401,6 +407,8 @@ impl CommitLog {
         self.understood = self.header_written || bytes.iter().all(|byte| *byte == 0);
         let Some(header) = self.header else { return Ok(()) };
         (self.end, self.sequence) = walk(&**file, self.written, header.generation, |_, _| ())?;
+        // The writer may have died before that was durable.
+        self.retirement_unsynced = self.is_empty();
         Ok(())
     }
 }

@@ -180,7 +180,7 @@ fn cut_everywhere(faults: Faults) -> Option<String> {
         replay.advance(cut);
         let acknowledged = history.iter().rev().find(|(at, _)| *at <= cut).and_then(|(_, state)| *state);
         let next = history.iter().find(|(at, _)| *at > cut).and_then(|(_, state)| *state);
-        for _ in 0..4 {
+        for _ in 0..40 {
             let log = open(&replay.cut(&mut random));
             let found = log.base().map(|base| (base, log.records().unwrap().len() as u32));
             let found = found.filter(|(_, count)| *count > 0);
@@ -211,4 +211,45 @@ fn without_its_sync_records_are_lost() {
 fn without_the_sync_of_the_directory_the_file_is_lost() {
     let faults = Faults::ignoring(SyncSite::Directory, None);
     assert!(cut_everywhere(faults).is_some());
+}
+
+/// Cuts between the end of a generation and the durable first records of the next one. `reopen` ends the process in between.
+fn cut_between_generations(reopen: bool) {
+    let medium = SimMedium::default();
+    // The first record lies in one sector, and those behind it in others.
+    let (first, second) = (record(1), Record { kind: 1, payload: vec![7; 2000] });
+    let mut log = open(&medium);
+    log.reserve(8192).unwrap();
+    log.begin(base(4));
+    log.append(&[first.clone(), second.clone()], Durability::Durable).unwrap();
+    let begun = medium.operations();
+    log.retire();
+    if reopen {
+        drop(log);
+        log = open(&medium);
+    }
+    log.begin(base(6));
+    log.append(std::slice::from_ref(&second), Durability::Durable).unwrap();
+    let mut random = Random::new(5);
+    let mut replay = medium.replay();
+    for cut in begun..=medium.operations() {
+        replay.advance(cut);
+        for _ in 0..500 {
+            let log = open(&replay.cut(&mut random));
+            let (found, records) = (log.base(), log.records().unwrap());
+            let is_old = found == Some(base(4)) && records == [first.clone(), second.clone()];
+            let is_new = found == Some(base(6)) && records == [second.clone()];
+            assert!(
+                is_old || is_new || records.is_empty(),
+                "cut {cut}: {found:?}, {} records",
+                records.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn a_generation_that_is_over_comes_back_whole_or_not_at_all() {
+    cut_between_generations(false);
+    cut_between_generations(true);
 }

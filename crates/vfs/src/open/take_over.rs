@@ -310,7 +310,8 @@ pub(crate) fn recovery_decision(
         other_build: false,
         strangers: false,
     };
-    if let (true, Some(base), false) = (facts.understood, log.statement_base(), log.is_empty()) {
+    // Texts alone are what a power cut has left of the first transactions, which nobody was told of.
+    if let (true, Some(base), true) = (facts.understood, log.statement_base(), has_transactions(log)?) {
         facts.in_use = true;
         facts.redo_log = if redo.salts() != Some(base.salts) {
             FoundRedoLog::Changed
@@ -325,6 +326,13 @@ pub(crate) fn recovery_decision(
         }
     }
     Ok(decide(&Facts::CommitLog(facts)))
+}
+
+/// True if transactions wait in a log of statements.
+fn has_transactions(log: &CommitLog) -> Result<bool> {
+    let mut found = false;
+    log.for_each_record(|kind, _| found |= kind == encoding::TRANSACTION)?;
+    Ok(found)
 }
 
 /// Compares a redo log that the commit log does not build upon with the frames that its records announce.

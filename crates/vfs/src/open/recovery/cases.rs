@@ -178,7 +178,7 @@ pub const CASES: &[Case] = &[
         decision: RecoveryDecision::Keep(KeepReason::Damaged),
     },
     Case {
-        found: &["none, or retired", "any"],
+        found: &["none, retired, or without a whole transaction", "any"],
         meaning: "nothing waits",
         action: "removes it; SQLite recovers the redo log",
         facts: Facts::CommitLog(CommitLogFacts {
