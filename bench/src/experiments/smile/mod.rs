@@ -56,7 +56,7 @@
 //! | `store_recovery_ms` | from a crash in such a checkpoint until all pages are home | |
 //! | `ratio.store_S_over_sqlite` | speed of a step | |
 //!
-//! On a machine with one memory node, figure 4.5 shows a mode that can gain nothing there (`numa.rs`).
+//! On a machine with one memory node, figure 4.5 is of nodes that are made up, and all memory is near (`numa.rs`).
 
 mod files;
 mod graph;

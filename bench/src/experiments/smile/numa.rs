@@ -1,8 +1,8 @@
 //! Memory nodes: warm scans of which each thread takes the pages of its own node, and scans that know of no nodes.
 //!
 //! A machine with one node is taken for one with two, each with half of its processors. Threads then keep to their half. The
-//! system refuses memory of a node that is not there, and the pages stay where they are. Such a run shows the price of the
-//! mode. Its gain takes memory that is far away.
+//! system refuses memory of a node that is not there, and the pages stay where they are. Such a run shows what it does to a
+//! scan that threads keep to processors and pages. What the mode is for takes memory that is far away.
 
 use super::files::Files;
 use super::scans::{PAGE_BYTES, THREADS, WARM_SCANS, cold_and_warm};

@@ -185,7 +185,7 @@ pub const SECTION: Section = Section {
                 printed("server: the same, speed over one thread", "20 ×"),
             ],
             question: TWO_NODES,
-            differs: "where the second node is made up, the system refuses its memory, and no page is far away: the mode can only cost.",
+            differs: "where the second node is made up, the system refuses its memory, and no page is far away. Threads keep to their half of the processors and to its pages, which gains or costs with what else the machine does.",
             ..SMILE
         },
         Chart {
