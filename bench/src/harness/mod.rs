@@ -4,6 +4,7 @@ mod batches;
 pub mod child;
 mod cold;
 mod compiler;
+pub(crate) mod device;
 mod environment;
 mod latency;
 mod processor;

@@ -1,7 +1,7 @@
 //! What the rounds of a pattern have shown, as figures.
 
-use super::device::Counters;
 use super::program::Outcome;
+use crate::harness::device::Counters;
 use crate::harness::{median, median_ratio};
 
 /// Litefoot's counters of commits: those in a log of records, and those as pages.

@@ -23,7 +23,6 @@
 //! | `one_block` | share of litefoot's commits that were one block of a log |
 //! | `deltas` | share of them that were deltas or statements, not pages |
 
-pub(super) mod device;
 mod measured;
 mod patterns;
 pub(super) mod program;
@@ -31,10 +30,10 @@ pub(super) mod toolchain;
 
 use super::commit::work_directory;
 use crate::harness::Progress;
+use crate::harness::device::Device;
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
-use device::Device;
 use measured::Measured;
 use patterns::{Mode, Pattern, Runtime};
 use program::Outcome;

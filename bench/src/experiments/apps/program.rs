@@ -3,8 +3,8 @@
 //! The program's side is in `bench/apps/protocol.py`. It waits twice for a line, and the driver reads the counters of
 //! the device meanwhile.
 
-use super::device::{Counters, Device};
 use crate::harness::Progress;
+use crate::harness::device::{Counters, Device};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -26,9 +26,9 @@ mod list;
 mod outcome;
 mod software;
 
-use super::apps::device::Device;
 use super::commit::work_directory;
 use crate::harness::Progress;
+use crate::harness::device::Device;
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};

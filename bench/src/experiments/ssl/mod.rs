@@ -23,6 +23,8 @@
 //! |---|---|
 //! | `txn_per_s.TRACE.SIDE` | durable transactions a second, closing included; median of the rounds |
 //! | `ratio.TRACE.SIDE_over_wal_full` | that over stock SQLite's in WAL mode; median of the rounds |
+//! | `device_bytes.TRACE.SIDE`, `device_flushes.TRACE.SIDE` | bytes that a loop device of the experiment's own was given for a transaction, and flushes: with the journal and the metadata of its ext4 |
+//! | `device_bytes.TRACE.SIDE_over_wal_full` | these bytes over stock's in WAL mode |
 //! | `page_writes.TRACE.SIDE` | blocks of 4 KiB handed to the device for a transaction, checkpoints included |
 //! | `bytes.TRACE.SIDE_over_wal_full` | these blocks over stock's in WAL mode |
 //! | `syncs_per_txn.TRACE.SIDE` | syncs of files and directories for a transaction, checkpoints included |
@@ -43,13 +45,14 @@ mod traces;
 use super::commit::side::{DELETE_FULL, Kind, Side, WAL_FULL, settings};
 use super::commit::work_directory;
 use crate::Result;
+use crate::harness::device::Device as CountedDevice;
 use crate::harness::{Environment, MIN_ROUNDS, Progress, interleave, median, median_ratio};
 use crate::options::Options;
 use crate::report::Figures;
 use litefoot_sim::Device;
 use litefoot_storage::file::FileKind;
 pub(super) use replay::stat;
-use replay::{counted, timed};
+use replay::{at_device, counted, timed};
 use std::path::Path;
 use traces::{Plan, TRACES, Trace};
 
@@ -73,11 +76,23 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let directory = directory.path();
     let part = if options.quick { QUICK_PART } else { 1 };
     let mut figures = Figures::new();
-    progress.begin("mobile traces", (TRACES.len() * (MIN_ROUNDS + 1) * SIDES.len()) as u64);
+    // Before the first thread of litefoot's: none would see the mount.
+    let device = match CountedDevice::new(directory) {
+        Ok(device) => Some(device),
+        Err(why) => {
+            figures.note(format!("Bytes at a device are not counted, only those of the files: {why}."));
+            None
+        }
+    };
+    let runs = MIN_ROUNDS + 1 + usize::from(device.is_some());
+    progress.begin("mobile traces", (TRACES.len() * runs * SIDES.len()) as u64);
     for trace in &TRACES {
         let plan = Plan::new(trace, part, options.seed);
         speeds(trace, &plan, directory, progress, &mut figures)?;
         costs(trace, &plan, directory, progress, &mut figures)?;
+        if let Some(device) = &device {
+            costs_at_device(trace, &plan, device, progress, &mut figures)?;
+        }
     }
     figures.set("capture_ns", capture::run(directory, progress)?);
     recovery::run(directory, options.seed, progress, &mut figures)?;
@@ -134,6 +149,33 @@ fn costs(
         }
         if index > 0 {
             over_wal(trace, side, figures);
+        }
+        progress.advance(1)?;
+    }
+    Ok(())
+}
+
+/// The run on a device that the kernel counts.
+fn costs_at_device(
+    trace: &Trace,
+    plan: &Plan,
+    device: &CountedDevice,
+    progress: &mut dyn Progress,
+    figures: &mut Figures,
+) -> Result<()> {
+    let transactions = plan.transactions.len() as f64;
+    let mut of_wal = f64::NAN;
+    for (index, side) in SIDES.iter().enumerate() {
+        let spent = at_device(trace, plan, side, device)?;
+        let bytes = spent.bytes as f64;
+        figures.set(format!("device_bytes.{}.{}", trace.name, side.name), bytes / transactions);
+        let flushes = spent.flushes as f64 / transactions;
+        figures.set(format!("device_flushes.{}.{}", trace.name, side.name), flushes);
+        if index == 0 {
+            of_wal = bytes;
+        } else {
+            let name = format!("device_bytes.{}.{}_over_{WAL_FULL}", trace.name, side.name);
+            figures.set(name, bytes / of_wal);
         }
         progress.advance(1)?;
     }

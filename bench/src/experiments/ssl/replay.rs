@@ -8,6 +8,7 @@ use super::traces::{INSERT, Plan, SCHEMA, Trace};
 use crate::experiments::commit::meter::{Meter, Spent};
 use crate::experiments::commit::remove_database;
 use crate::experiments::commit::side::Side;
+use crate::harness::device::{Counters, Device};
 use crate::harness::vfs_name;
 use crate::{Error, Result};
 use rusqlite::{Connection, OptionalExtension};
@@ -72,6 +73,18 @@ pub fn counted(trace: &Trace, plan: &Plan, side: &Side, directory: &Path) -> Res
     databases.verify_and_remove()?;
     let forms = Forms(std::array::from_fn(|form| forms.0[form] - forms_before.0[form]));
     Ok(Counted { spent, forms })
+}
+
+/// The same on a device that the kernel counts: with the journal and the metadata of its file system.
+pub fn at_device(trace: &Trace, plan: &Plan, side: &Side, device: &Device) -> Result<Counters> {
+    let open = &mut |path: &Path| side.open_timed(path);
+    let mut databases = Databases::prepare(trace, plan, side, device.directory(), open)?;
+    let before = device.synced()?;
+    databases.transact()?;
+    databases.close()?;
+    let spent = device.synced()?.since(before);
+    databases.verify_and_remove()?;
+    Ok(spent)
 }
 
 impl<'a> Databases<'a> {
@@ -167,7 +180,7 @@ mod tests {
     use super::super::traces::TRACES;
     use super::super::{DELETE, DELTAS, STATEMENTS, WAL};
     use super::*;
-    use litefoot_sim::Device;
+    use litefoot_sim::Device as Modelled;
     use litefoot_storage::file::FileKind;
 
     #[test]
@@ -180,7 +193,7 @@ mod tests {
                 let name = format!("{} {}", trace.name, side.name);
                 // A commit is one sync at least.
                 assert!(counted.spent.counts.all_syncs() >= plan.transactions.len() as u64, "{name}");
-                assert!(counted.spent.model_us(Device::SdCardA1) > counted.spent.model_us(Device::Ufs31));
+                assert!(counted.spent.model_us(Modelled::SdCardA1) > counted.spent.model_us(Modelled::Ufs31));
                 let commits: u64 = counted.forms.0.iter().sum();
                 let expected = if side.is_litefoot() { plan.transactions.len() } else { 0 };
                 assert_eq!(commits, expected as u64, "{name}");

@@ -180,6 +180,20 @@ pub const SECTION: Section = Section {
             ..SSL
         },
         Chart {
+            id: "ssl-device-bytes",
+            even: true,
+            title: "Bytes at a device with ext4, over those of SQLite in WAL mode",
+            unit: "of SQLite's",
+            series: &[
+                run("SQLite, DELETE", "device_bytes.{}.delete_full_over_wal_full"),
+                run("litefoot, deltas", "device_bytes.{}.deltas_over_wal_full"),
+                run("litefoot, statements", "device_bytes.{}.statements_over_wal_full"),
+            ],
+            question: NOT_ITS_TRACES,
+            differs: "the paper counts writes of files; these have the journal and the metadata of the file system, too.",
+            ..SSL
+        },
+        Chart {
             id: "ssl-syncs",
             title: "Syncs of a transaction",
             shape: Shape::Table,
