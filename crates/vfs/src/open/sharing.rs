@@ -195,9 +195,9 @@ fn note_break(database: &OpenDatabase) {
 }
 
 /// Nobody waits any more. A visitor was let in, or all have left.
-fn settle(database: &OpenDatabase, guest: Option<Instant>) {
+fn settle(database: &OpenDatabase) {
     let mut change = database.sharing().change.lock();
-    (change.asked, change.is_late, change.guest) = (None, false, guest);
+    (change.asked, change.is_late) = (None, false);
     database.sharing().copy_failed.store(false, Ordering::Relaxed);
     database.ownership.attention.set(Attention::ASKED, false);
     drop(change);
@@ -291,7 +291,7 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
     if let Some(asked) = asked {
         if leaving::leave(database, asked.elapsed()) && guests::make_way(database) {
             release_lease(database);
-            settle(database, (!is_simulated(database)).then(Instant::now));
+            settle(database);
             if !is_simulated(database) {
                 database.db.stats_page().note_shared(process_that_opened(database.db.file().id()));
             }
@@ -307,7 +307,8 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
         if !sharing.has_lease.load(Ordering::Relaxed) && matches!(take_lease(database), LeaseAnswer::Granted)
         {
             // The other has given up, or is done.
-            settle(database, None);
+            sharing.change.lock().guest = None;
+            settle(database);
             return may_come_back(database).then_some(GLANCE);
         }
         return Some(GLANCE);
