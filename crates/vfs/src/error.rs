@@ -45,6 +45,14 @@ pub enum Error {
         /// The database.
         path: PathBuf,
     },
+    /// What the process that owns the database has told.
+    #[error("{text}")]
+    Owners {
+        /// The result code for SQLite.
+        code: c_int,
+        /// What happened, and what to do.
+        text: String,
+    },
     /// The file cannot be written through this handle.
     #[error("{}: opened read-only", path.display())]
     ReadOnly {
@@ -126,6 +134,7 @@ impl Error {
         match self {
             Error::ShortRead => SQLITE_IOERR_SHORT_READ,
             Error::Busy | Error::Owned { .. } => SQLITE_BUSY,
+            Error::Owners { code, .. } => *code,
             // SQLite does not wait on this code, takes it from every call, and blames no hardware for it.
             Error::Forked { .. } => SQLITE_CANTOPEN,
             Error::ReadOnly { .. } | Error::Closed(_) | Error::Unreplayed(_) => SQLITE_READONLY,
@@ -238,6 +247,7 @@ mod tests {
             (Error::ShortRead, SQLITE_IOERR_SHORT_READ),
             (Error::Busy, SQLITE_BUSY),
             (Error::Owned { path: PathBuf::new(), holder: None }, SQLITE_BUSY),
+            (Error::Owners { code: SQLITE_FULL, text: String::new() }, SQLITE_FULL),
             (Error::Forked { path: PathBuf::new() }, SQLITE_CANTOPEN),
             (Error::ReadOnly { path: PathBuf::new() }, SQLITE_READONLY),
             (Error::ReadOnlyWal { path: PathBuf::new() }, SQLITE_CANTOPEN),

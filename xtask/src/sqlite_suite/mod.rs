@@ -149,7 +149,7 @@ impl Wish {
                 "--sharing" => {
                     let sharing = words.next().filter(|word| SHARINGS.contains(word));
                     wish.sharing =
-                        sharing.ok_or("--sharing takes auto, exclusive or passthrough")?.to_string();
+                        sharing.ok_or("--sharing takes auto, group, exclusive or passthrough")?.to_string();
                 }
                 "--times" => {
                     let number = words.next().and_then(|number| number.parse().ok());

@@ -12,6 +12,7 @@ mod closings;
 mod lease;
 #[cfg(target_os = "linux")]
 mod leased;
+mod local_socket;
 mod mapped;
 mod names;
 mod opening;
@@ -26,10 +27,12 @@ use crate::file::{
 use crate::pass_on;
 #[cfg(target_os = "linux")]
 pub use closings::Closings;
+pub use local_socket::{LocalListener, LocalSocket, Peer};
 use names::Links;
 use opening::Rights;
 use os_file::open_file;
 use resolve::resolve;
+pub use shared_memory::NamelessMemory;
 use std::fs;
 use std::io;
 use std::mem::ManuallyDrop;

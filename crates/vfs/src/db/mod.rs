@@ -133,7 +133,8 @@ impl Db {
         let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);
         let memory = MemoryShare::new(&setup.options, pooled);
         // A file that cannot be written takes no lease, and an owner lock would keep its writers out.
-        let only_reads = !setup.access.writable && setup.options.sharing == Sharing::Auto;
+        let only_reads =
+            !setup.access.writable && matches!(setup.options.sharing, Sharing::Auto | Sharing::Group);
         let passes_through = !setup.access.holds_back || (only_reads && setup.options.tier.is_none());
         let holds_back = setup.access.holds_back && setup.access.writable;
         Db {

@@ -15,6 +15,8 @@ use crate::db::durable_names::{JournalEnd, end_journal};
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::connection_state::ConnectionState;
+use crate::files::group::link::Link;
+use crate::files::group::protocol::FileOf;
 use crate::files::journal::JournalFile;
 use crate::files::passthrough::PassThroughFile;
 use crate::files::requested_file::companion_kind;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 
 impl Vfs {
     /// Opens a journal or a log: the one in memory where it is known to be the connection's, else the file.
-    pub(super) fn open_companion_file(
+    pub(in crate::files) fn open_companion_file(
         &self,
         path: &Path,
         flags: c_int,
@@ -93,6 +95,12 @@ impl Vfs {
         self.databases.companion_at(&self.medium.absolute(path).ok()?.path)
     }
 
+    /// A member's connection to the database whose journal or log would have that path, and which of them it is, where another process
+    /// owns the database.
+    fn member_at(&self, path: &Path) -> Option<(Arc<Link>, FileOf)> {
+        self.links.at(path).filter(|_| self.companion_at(path).is_none())
+    }
+
     /// The open database that has a hard link whose log or journal would have that path: these lie beside its first name.
     fn companion_of_link(&self, path: &Path) -> Option<(Arc<OpenDatabase>, Companion)> {
         let found = self.databases.companion_of_link(path, |base| self.medium.identity(base).ok().flatten());
@@ -147,6 +155,9 @@ impl Vfs {
 
     /// Deletes a file; what an open database has instead of it is emptied.
     pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
+        if let Some((link, file)) = self.member_at(path) {
+            return link.delete(file, sync_directory);
+        }
         let companion = match self.companion_at(path) {
             None if self.medium.identity(path)?.is_none() => self.companion_of_link(path),
             found => found,
@@ -209,6 +220,9 @@ impl Vfs {
 
     /// True if there is a file, or one that can be used, as far as `companions::lacks` has not answered already.
     pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
+        if let Some((link, file)) = self.member_at(path) {
+            return link.access(file, flags);
+        }
         let companion = self.companion_at(path);
         if let Some((database, companion)) = &companion {
             if let (Companion::Wal, Some(wal)) = (companion, database.wal()) {

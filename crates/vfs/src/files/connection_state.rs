@@ -7,6 +7,7 @@
 //! SQLite uses a connection by one thread at a time, so nothing here is contended.
 
 use crate::ffi::connection::Connection;
+use crate::files::durable_reads::Shows;
 use crate::files::journal_content::Journal;
 use crate::memory::sqlite_cache::SqliteCacheSize;
 use crate::open::OpenDatabase;
@@ -16,6 +17,29 @@ use crate::txn::wal_frames::Transaction;
 use litefoot_storage::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// The statement that a connection runs, for an owner in another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MembersStatement {
+    /// True outside of a transaction with BEGIN.
+    pub is_autocommit: bool,
+    /// When it shows what it reads.
+    pub shows: Shows,
+}
+
+impl MembersStatement {
+    /// What is told where nothing is known.
+    pub const UNKNOWN: MembersStatement = MembersStatement { is_autocommit: false, shows: Shows::Always };
+
+    /// The statement that a connection of this process runs.
+    pub fn of(connection: Connection) -> MembersStatement {
+        MembersStatement { is_autocommit: connection.is_autocommit(), shows: Self::shows_of(connection) }
+    }
+
+    fn shows_of(connection: Connection) -> Shows {
+        super::durable_reads::shows(connection)
+    }
+}
 
 /// The state of one connection to a database.
 pub struct ConnectionState {
@@ -52,6 +76,9 @@ pub struct ConnectionState {
     pub successor: OnceLock<Arc<ConnectionState>>,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
+    /// What the statement of a member's connection is, as the member has told with its last request; `None` for a connection of
+    /// this process.
+    members_statement: Mutex<Option<MembersStatement>>,
     /// True once another connection shares its cache, and its file.
     is_shared: AtomicBool,
     /// The capture of the connection's statements.
@@ -77,6 +104,7 @@ impl ConnectionState {
             cache_size: SqliteCacheSize::default(),
             successor: OnceLock::new(),
             handle: OnceLock::new(),
+            members_statement: Mutex::new(None),
             is_shared: AtomicBool::new(false),
             capture: OnceLock::new(),
             waiting: Mutex::new(None),
@@ -127,6 +155,29 @@ impl ConnectionState {
     /// SQLite's handle of the connection that a call is for, where that is known.
     pub fn handle(&self) -> Option<Connection> {
         self.handle.get().copied().filter(|_| !self.is_shared.load(Ordering::Relaxed))
+    }
+
+    /// Notes what the statement of a member's connection is.
+    pub fn note_statement(&self, statement: MembersStatement) {
+        *self.members_statement.lock() = Some(statement);
+    }
+
+    /// True if the connection that a call is for is known to be in no transaction with BEGIN.
+    pub fn is_autocommit(&self) -> bool {
+        let members = *self.members_statement.lock();
+        members.map_or_else(
+            || self.handle().is_some_and(Connection::is_autocommit),
+            |statement| statement.is_autocommit,
+        )
+    }
+
+    /// When the running statement shows what it reads.
+    pub(super) fn shows(&self) -> Shows {
+        let members = *self.members_statement.lock();
+        members.map_or_else(
+            || self.handle().map_or(Shows::Always, MembersStatement::shows_of),
+            |statement| statement.shows,
+        )
     }
 
     /// Watches the connection's statements from now on.

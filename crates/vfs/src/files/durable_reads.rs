@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_millis(5);
 
 /// When the running statement shows what it has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
+pub enum Shows {
     /// At any time.
     Always,
     /// Once it has the write lock.
@@ -55,7 +55,7 @@ pub(super) struct UnsettledRead {
 }
 
 /// When the statement of a connection shows what it reads.
-fn shows(connection: Connection) -> Shows {
+pub(super) fn shows(connection: Connection) -> Shows {
     if !connection.is_autocommit() {
         return Shows::Always;
     }
@@ -128,11 +128,7 @@ impl MainFile {
 
     /// When the running statement shows what it reads. Where the write lock was taken first, nothing tells when it has begun.
     fn shows(&self) -> Shows {
-        if self.slots.writes() {
-            Shows::Always
-        } else {
-            self.connection.handle().map_or(Shows::Always, shows)
-        }
+        if self.slots.writes() { Shows::Always } else { self.connection.shows() }
     }
 
     /// A reader that waits again and again keeps writers back, until it has read what is durable. Answers if it does.

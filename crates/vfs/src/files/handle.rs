@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::files::connection_state::ConnectionState;
+use crate::files::group::link::Link;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
@@ -101,6 +102,10 @@ pub trait Handle: Send {
     }
     /// The connection behind a main database handle.
     fn connection_state(&self) -> Option<&Arc<ConnectionState>> {
+        None
+    }
+    /// The connection behind a main database handle, where it is a member's of a group.
+    fn member(&self) -> Option<&Arc<Link>> {
         None
     }
     /// A method has panicked: nothing of the database is written any more.

@@ -15,7 +15,7 @@ use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::auto_checkpoint::AutoCheckpoint;
-use crate::files::connection_state::ConnectionState;
+use crate::files::connection_state::{ConnectionState, MembersStatement};
 use crate::files::durable_reads::UnsettledRead;
 use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
 use crate::files::rollback_txn::RollbackTxn;
@@ -124,6 +124,24 @@ impl MainFile {
         }
     }
 
+    /// The handle is another process's, whose statements are not known here.
+    pub(crate) fn note_member(&self) {
+        self.note_statement(MembersStatement::UNKNOWN);
+    }
+
+    /// Notes which statement the next call of a member's is for.
+    pub(crate) fn note_statement(&self, statement: MembersStatement) {
+        self.connection.note_statement(statement);
+    }
+
+    /// Closes the handle of a process that has died, at any point of a transaction.
+    pub(crate) fn abandon(mut self: Box<Self>) -> Result<()> {
+        self.unsettled = None;
+        self.abandon_wal();
+        self.connection.journal.lock().take();
+        self.close()
+    }
+
     /// True if its connection is in no transaction, and SQLite has no page.
     pub fn is_idle(&self) -> bool {
         !self.connection.internal
@@ -228,7 +246,8 @@ impl MainFile {
     /// else there is to do.
     #[inline]
     pub fn try_unshare(&mut self) -> bool {
-        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() {
+        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() || self.database.serves_group()
+        {
             return false;
         }
         self.connection.writing.store(false, Ordering::Relaxed);
@@ -258,7 +277,9 @@ impl MainFile {
             return if self.is_beside_others() { Err(Error::Busy) } else { Ok(()) };
         }
         check_memory()?;
-        self.database.lock(&self.connection.reader_slot, Level::Shared)?;
+        let locked = self.database.lock(&self.connection.reader_slot, Level::Shared);
+        self.queue_refused(&locked);
+        locked?;
         if !self.rollback_txn.holds() {
             self.connection_cache.enter_fast_path();
         }
@@ -279,8 +300,16 @@ impl MainFile {
         if to == Level::Reserved {
             self.may_begin()?;
         }
-        self.database.lock(&self.connection.reader_slot, to)?;
         if to == Level::Reserved {
+            self.admit_in_turn()?;
+        }
+        let locked = self.database.lock(&self.connection.reader_slot, to);
+        if to == Level::Reserved {
+            self.queue_refused(&locked);
+        }
+        locked?;
+        if to == Level::Reserved {
+            self.note_turn();
             self.connection.begin_writing();
         } else if self.is_beside_others() {
             self.connection.carry_journal()?;
@@ -390,6 +419,7 @@ impl Handle for MainFile {
         self.connection_cache.leave_fast_path();
         self.connection_cache.rest(&*self.database);
         self.database.unlock(&self.connection.reader_slot, to);
+        self.end_turn();
         Ok(())
     }
 

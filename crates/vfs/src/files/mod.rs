@@ -8,6 +8,7 @@
 //! | `handle`, `any_handle` | what SQLite can do with an open file |
 //! | `main_db` | a main database: reading, writing, locking |
 //! | `rollback_txn` | its transaction in a rollback-journal mode |
+//! | `rollback_turns` | the order of those that wait for its lock, in a group |
 //! | `beside_others` | the same while other processes may have the database open |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
 //! | `durable_reads` | what a reader in WAL mode waits for |
@@ -17,6 +18,7 @@
 //! | `journal`, `journal_content` | the rollback journal that SQLite sees |
 //! | `wal` | the write-ahead log that SQLite sees: memory, or the file |
 //! | `passthrough`, `temporary`, `rejected` | files passed on, temporary files, refused opens |
+//! | `group` | a database whose owner is another process, and the members that this process serves |
 //! | `pragma` | `PRAGMA litefoot_*` |
 //! | `forked_child` | an inherited handle in a forked child |
 
@@ -27,6 +29,7 @@ mod companion_files;
 pub(crate) mod connection_state;
 mod durable_reads;
 mod forked_child;
+pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod journal;
 pub(crate) mod journal_content;
@@ -36,6 +39,7 @@ mod passthrough;
 pub(crate) mod pragma;
 mod rejected;
 mod requested_file;
+mod rollback_turns;
 pub(crate) mod rollback_txn;
 pub(crate) mod snapshot;
 mod temporary;

@@ -5,6 +5,9 @@ use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
+use crate::files::group::Met;
+use crate::files::group::link::Opening;
+use crate::files::group::{Joined, may_join};
 use crate::files::main_db::MainFile;
 use crate::files::requested_file::{is_true, open_mode, read_only as to_read_only};
 use crate::files::vfs::{Opened, Vfs};
@@ -15,6 +18,7 @@ use crate::open::sharing::end_lingering;
 use crate::options::{Options, Sharing};
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
+use litefoot_storage::os::LocalListener;
 use litefoot_tier::tier_of;
 use std::ffi::c_int;
 use std::path::Path;
@@ -48,7 +52,32 @@ impl Vfs {
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
         self.close_devices(&mut options)?;
         let has_tier = options.tier.is_some();
+        let mut listener = None;
+        let may_join = !self.pass_through && may_join(options.sharing, parameters);
+        let opening = self.databases.begin_opening(path);
+        if may_join && !self.is_here(path, wanted, &options)? {
+            let met = self.join_group(path, wanted, |is_read_only| Opening {
+                path: path.to_owned(),
+                flags: wanted,
+                options: options.clone(),
+                api,
+                read_only: read_only || is_read_only,
+                powersafe_overwrite,
+            })?;
+            match met {
+                Joined::Member(member, out) => {
+                    let flags = if read_only { to_read_only(out) } else { out };
+                    return Ok(Opened::new(member, flags));
+                }
+                Joined::Open(Met::Nobody(name)) => listener = Some(name),
+                Joined::Open(_) => {}
+            }
+        }
         let (database, out) = self.database_at(path, wanted, options, api)?;
+        if let Some(listener) = listener.filter(|_| database.db().writable()) {
+            self.serve_group(&database, listener);
+        }
+        drop(opening);
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         // One that is damaged is refused with the first lock.
         let tiered =
@@ -70,7 +99,7 @@ impl Vfs {
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
-    /// The database at a path, and the flags that a handle of it has.
+    /// The database at a path, and the flags that a handle of it has. No other thread opens that path meanwhile.
     fn database_at(
         &self,
         path: &Path,
@@ -78,7 +107,6 @@ impl Vfs {
         options: Options,
         api: &'static Api,
     ) -> Result<(Arc<OpenDatabase>, c_int)> {
-        let _opening = self.databases.begin_opening(path);
         if let Some(found) = self.already_open(path, wanted, &options)? {
             return Ok(found);
         }
@@ -104,6 +132,24 @@ impl Vfs {
             })
         });
         Ok((database, out))
+    }
+
+    /// True if this process has the database open.
+    fn is_here(&self, path: &Path, flags: c_int, options: &Options) -> Result<bool> {
+        Ok(self.already_open(path, flags, options)?.is_some())
+    }
+
+    /// Opens the database of a member's connection as its next owner, by that name.
+    pub(in crate::files) fn own_for_group(
+        &self,
+        opening: &Opening,
+        flags: c_int,
+        listener: LocalListener,
+    ) -> Result<Arc<OpenDatabase>> {
+        let _opening = self.databases.begin_opening(&opening.path);
+        let (database, _) = self.database_at(&opening.path, flags, opening.options.clone(), opening.api)?;
+        self.serve_group(&database, listener);
+        Ok(database)
     }
 
     /// The database at a path where this process has it open, and the flags that a handle has by today's rights. The file

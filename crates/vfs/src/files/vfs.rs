@@ -17,8 +17,12 @@
 use crate::db::KeptLogs;
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
+use crate::ffi::codes::SQLITE_OPEN_WAL;
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::ConnectionState;
+use crate::files::group::link::{Link, Links};
+use crate::files::group::member_file::MemberCompanion;
+use crate::files::group::protocol::FileOf;
 use crate::files::handle::Handle;
 use crate::files::passthrough::PassThroughFile;
 use crate::files::rejected::RefusedFile;
@@ -32,7 +36,7 @@ use crate::options::{Options, Sharing};
 use litefoot_storage::file::{DeviceError, ErrorKind, File, FileKind, Medium, OpenMode, Resolved};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 /// One registered VFS: a name over a medium.
 pub struct Vfs {
@@ -43,6 +47,9 @@ pub struct Vfs {
     pub(super) databases: Registry,
     /// Where logs are remembered that closes keep; absent where none are kept.
     pub(super) kept_logs: Option<Arc<KeptLogs>>,
+    /// The connections whose databases other processes own.
+    pub(crate) links: Links,
+    weak_self: OnceLock<Weak<Vfs>>,
 }
 
 /// How a VFS is set up.
@@ -69,6 +76,8 @@ pub(crate) struct OpenRequest {
     pub parameters: Vec<(String, String)>,
     /// For a journal or log: the connection it belongs to.
     pub connection: Option<Arc<ConnectionState>>,
+    /// For a journal or log of a member's: the connection it belongs to.
+    pub member: Option<Arc<Link>>,
     /// The functions of the SQLite that asks.
     pub api: &'static Api,
 }
@@ -95,7 +104,18 @@ impl Vfs {
             defaults: setup.defaults,
             pass_through: setup.pass_through,
             databases: Registry::default(),
+            links: Links::default(),
+            weak_self: OnceLock::new(),
         }
+    }
+
+    /// Notes where the VFS is shared, for threads that use it.
+    pub(crate) fn set_shared(self: &Arc<Vfs>) {
+        let _ = self.weak_self.set(Arc::downgrade(self));
+    }
+
+    pub(super) fn weak(&self) -> Weak<Vfs> {
+        self.weak_self.get().cloned().unwrap_or_default()
     }
 
     /// The databases that are open through this VFS now.
@@ -124,6 +144,18 @@ impl Vfs {
                     }
                     opened => opened,
                 }
+            }
+            RequestedFile::Companion(path) if request.member.is_some() || self.links.at(&path).is_some() => {
+                let file = if flags & SQLITE_OPEN_WAL != 0 { FileOf::Wal } else { FileOf::Journal };
+                let link = request.member.ok_or_else(|| {
+                    Error::Refused(format!(
+                        "{}: this connection comes through a VFS that does not say whose journal or log it opens; open \
+                         the database without sharing=group",
+                        path.display()
+                    ))
+                })?;
+                let (handle, flags) = MemberCompanion::open(link, file, flags)?;
+                Ok(Opened::new(handle, flags))
             }
             RequestedFile::Companion(path) => self.open_companion_file(&path, flags, request.connection),
             RequestedFile::SuperJournal(path) => self.open_companion(&path, flags, None),

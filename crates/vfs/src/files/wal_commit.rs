@@ -36,6 +36,23 @@ impl MainFile {
         }
     }
 
+    /// The process whose connection this was has died, at any point of a transaction in WAL mode. A commit that is complete in
+    /// the log counts: its index may be half made, or not at all, so that the next reader makes it again.
+    pub(super) fn abandon_wal(&mut self) {
+        let has_written = self.slots.writes() || self.connection.reader_slot.level() == Level::Exclusive;
+        let Some(wal) = self.wal().filter(|_| has_written && !self.is_beside_others()) else { return };
+        self.database.wal_index().invalidate();
+        self.queue_unsynced(&wal);
+        wal.end_transaction(self.database.db());
+        if let Some((number, _)) = self.connection.take_waiting() {
+            // A failure latches the database.
+            let _ = wal.wait_durable(number);
+        }
+        if self.connection.logged.swap(false, Ordering::Relaxed) || std::mem::take(&mut self.unlogged) {
+            let _ = wal.log_unsynced(self.database.db(), self.connection.wants_durability());
+        }
+    }
+
     /// Other processes have come while a commit was on its way back: everything committed is durable.
     #[cold]
     fn forget_waiting(&mut self) {

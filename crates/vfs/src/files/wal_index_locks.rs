@@ -9,7 +9,6 @@
 use crate::db::Companion;
 use crate::error::{Error, Result, check_memory};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
-use crate::ffi::connection::Connection;
 use crate::files::main_db::{Checkpoint, MainFile};
 use crate::sync::lock_table::Level;
 use crate::sync::refused_writer::{self, Attempts};
@@ -186,7 +185,7 @@ impl MainFile {
         }
     }
 
-    fn leave_note(&mut self) {
+    pub(super) fn leave_note(&mut self) {
         let attempts = Attempts::another(self.refused, Instant::now());
         self.refused = Some(attempts);
         refused_writer::note(self.database.writer_queue(), self.id, attempts);
@@ -315,7 +314,7 @@ impl MainFile {
                 let queue = self.database.writer_queue();
                 // SQLite asks nobody to wait for a transaction that has read already. A turn that was only reserved, and our own
                 // checkpoint, must not be what is in its way.
-                let may_wait = self.connection.handle().is_some_and(Connection::is_autocommit);
+                let may_wait = self.connection.is_autocommit();
                 if !may_wait && queue.overtake_unused(self.id) {
                     return Ok(());
                 }

@@ -15,6 +15,7 @@ use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::at_exit;
 use crate::open::checkpointer::Checkpointer;
+use crate::open::group::OwnGroup;
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
 use crate::open::idle::Idle;
@@ -62,6 +63,9 @@ pub struct OpenDatabase {
     native: AtomicBool,
     /// A pointer to this value where it is shared, for threads that keep the database open.
     pub(super) weak_self: OnceLock<Weak<OpenDatabase>>,
+    pub(super) serves_group: AtomicBool,
+    /// Dropped last: whoever finds the name free finds the file closed.
+    pub(super) group: OwnGroup,
 }
 
 /// How SQLite is reached from below.
@@ -135,6 +139,8 @@ impl OpenDatabase {
             host: setup.host,
             native: AtomicBool::new(false),
             weak_self: OnceLock::new(),
+            serves_group: AtomicBool::new(false),
+            group: OwnGroup::default(),
         }
     }
 

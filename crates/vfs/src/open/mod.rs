@@ -5,6 +5,7 @@
 //! | `database` | [`OpenDatabase`]: the rooms, tied together |
 //! | `registry` | the open databases of one VFS, by file identity |
 //! | `ownership` | taking the file for this process with the first lock |
+//! | `group` | the name by which other processes find its owner |
 //! | `handover` | giving the database to a related process, and having it again |
 //! | `sharing` | using the database alone, or by SQLite's own protocol beside other processes |
 //! | `recovery` | what opening does with what it finds: the case table, and the pure decision |
@@ -26,6 +27,7 @@ pub(crate) mod checkpointer;
 pub mod database;
 pub(crate) mod delta_recovery;
 mod export_sql;
+pub(crate) mod group;
 mod handles;
 pub(crate) mod handover;
 pub(crate) mod idle;

@@ -135,7 +135,10 @@ impl SharingFacts {
     }
 
     fn allow(self) -> bool {
-        self.wanted == Wanted::Auto && !self.native && self.writable && !self.statements
+        matches!(self.wanted, Wanted::Auto | Wanted::Group)
+            && !self.native
+            && self.writable
+            && !self.statements
     }
 }
 
@@ -476,6 +479,7 @@ mod tests {
     fn only_a_database_that_stock_sqlite_can_go_on_with_is_shared() {
         for (facts, is_shared) in [
             (ALLOWED, true),
+            (SharingFacts { wanted: Wanted::Group, ..ALLOWED }, true),
             (SharingFacts { wanted: Wanted::Exclusive, ..ALLOWED }, false),
             (SharingFacts { native: true, ..ALLOWED }, false),
             (SharingFacts { writable: false, ..ALLOWED }, false),

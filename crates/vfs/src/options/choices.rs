@@ -6,6 +6,8 @@ pub enum Sharing {
     /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
     #[default]
     Auto,
+    /// As `Auto`, and processes of litefoot's that say so, too, have one owner, which commits for all of them.
+    Group,
     /// Litefoot's commits; other processes find the database locked.
     Exclusive,
     /// The platform's VFS, which is SQLite's own.

@@ -13,6 +13,7 @@ use crate::ffi::codes::SQLITE_OK;
 use crate::ffi::{IoMethods, Sqlite3File};
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::ConnectionState;
+use crate::files::group::link::Link;
 use crate::files::handle::Handle;
 use crate::files::main_db::MainFile;
 use crate::files::vfs::Vfs;
@@ -134,6 +135,15 @@ impl FileObject {
     pub(crate) unsafe fn connection_state(file: NonNull<FileObject>) -> Option<Arc<ConnectionState>> {
         // SAFETY: by contract.
         unsafe { file.as_ref() }.handle.connection_state().cloned()
+    }
+
+    /// The connection behind a main database file, where it is a member's.
+    ///
+    /// # Safety
+    /// As for [`FileObject::connection_state`].
+    pub(crate) unsafe fn member(file: NonNull<FileObject>) -> Option<Arc<Link>> {
+        // SAFETY: by contract.
+        unsafe { file.as_ref() }.handle.member().cloned()
     }
 
     /// A method begins to run, or has ended.

@@ -8,6 +8,7 @@
 //! expected text, belongs to that database.
 
 use crate::files::connection_state::ConnectionState;
+use crate::files::group::link::Link;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr, c_char};
@@ -93,33 +94,36 @@ struct Known {
 
 struct Name {
     text: Box<[u8]>,
-    owner: Weak<ConnectionState>,
-    /// True for a database of the platform's VFS, which does not tell when it closes one.
-    shared: bool,
+    owner: KnownOwner,
+}
+
+/// The owner of a name, as long as it is open.
+enum KnownOwner {
+    Connection(Weak<ConnectionState>),
+    Member(Weak<Link>),
+    /// The platform's VFS, which does not tell when it closes a database.
+    Platform,
 }
 
 /// The owner of a journal or a log.
 pub(crate) enum Owner {
     /// A connection of litefoot's VFS.
     Connection(Arc<ConnectionState>),
+    /// A member's connection to a database that another process owns.
+    Member(Arc<Link>),
     /// A connection of the platform's VFS.
     Platform,
 }
 
 impl Names {
-    /// Notes the name of an opened database; `connection` is `None` for one of the platform's VFS.
+    /// Notes the name of an opened database.
     ///
     /// In a name of the core, the journal's and the log's name follow the parameters, or one more terminator where there
     /// are no parameters.
     ///
     /// # Safety
     /// `name` was passed to `xOpen` for a main database; `has_parameters` says whether with `SQLITE_OPEN_URI`.
-    pub unsafe fn opened(
-        &self,
-        name: *const c_char,
-        has_parameters: bool,
-        connection: Option<&Arc<ConnectionState>>,
-    ) {
+    pub unsafe fn opened(&self, name: *const c_char, has_parameters: bool, owner: &Owner) {
         // SAFETY: by contract.
         let text = unsafe { CStr::from_ptr(name) }.to_bytes();
         let mut at = name.wrapping_add(text.len() + 1);
@@ -137,8 +141,12 @@ impl Names {
         for suffix in SUFFIXES {
             let text = [text, suffix].concat().into_boxed_slice();
             let len = text.len();
-            let owner = connection.map(Arc::downgrade).unwrap_or_default();
-            known.names.insert(at.addr(), Name { text, owner, shared: connection.is_none() });
+            let owner = match owner {
+                Owner::Connection(connection) => KnownOwner::Connection(Arc::downgrade(connection)),
+                Owner::Member(link) => KnownOwner::Member(Arc::downgrade(link)),
+                Owner::Platform => KnownOwner::Platform,
+            };
+            known.names.insert(at.addr(), Name { text, owner });
             at = at.wrapping_add(len + 1);
         }
     }
@@ -154,10 +162,11 @@ impl Names {
         if unsafe { CStr::from_ptr(name) }.to_bytes() != &*found.text {
             return None;
         }
-        if found.shared {
-            return Some(Owner::Platform);
-        }
-        let mut connection = found.owner.upgrade()?;
+        let mut connection = match &found.owner {
+            KnownOwner::Platform => return Some(Owner::Platform),
+            KnownOwner::Member(link) => return link.upgrade().map(Owner::Member),
+            KnownOwner::Connection(connection) => connection.upgrade()?,
+        };
         // In a forked child another one has taken its place.
         while let Some(successor) = connection.successor.get() {
             connection = successor.clone();
@@ -178,7 +187,11 @@ impl Known {
     /// open databases: litefoot then serves their journals as plain files.
     fn make_room(&mut self) {
         if self.names.len() >= self.most {
-            self.names.retain(|_, name| name.owner.strong_count() > 0);
+            self.names.retain(|_, name| match &name.owner {
+                KnownOwner::Connection(connection) => connection.strong_count() > 0,
+                KnownOwner::Member(link) => link.strong_count() > 0,
+                KnownOwner::Platform => false,
+            });
             self.most = FEW_ENTRIES.max(2 * self.names.len());
         }
     }
@@ -211,7 +224,7 @@ mod tests {
         let copy = bytes;
         let name = bytes.as_mut_ptr().cast::<c_char>();
         // SAFETY: laid out as the core does it.
-        unsafe { names.opened(name, true, None) };
+        unsafe { names.opened(name, true, &Owner::Platform) };
         let (journal, wal) = (b"/app.db\0a\x001\0\0".len(), b"/app.db\0a\x001\0\0/app.db-journal\0".len());
         // SAFETY: names that are terminated.
         let is_known = |name: *const c_char| unsafe { names.owner(name) }.is_some();
@@ -231,7 +244,7 @@ mod tests {
         let bytes = b"/app.db\0\0/app.db-journal\0/app.db-wal\0";
         let name = bytes.as_ptr().cast::<c_char>();
         // SAFETY: laid out as the core does it.
-        unsafe { names.opened(name, false, None) };
+        unsafe { names.opened(name, false, &Owner::Platform) };
         let journal = name.wrapping_add(b"/app.db\0\0".len());
         // SAFETY: a name that is terminated.
         let is_known = || unsafe { names.owner(journal) }.is_some();
@@ -244,7 +257,7 @@ mod tests {
                 if child == 0 {
                     libc::alarm(10);
                     let inherited = is_known();
-                    names.opened(name, false, None);
+                    names.opened(name, false, &Owner::Platform);
                     libc::_exit(i32::from(inherited == is_held || !is_known()));
                 }
                 let mut status = 0;

@@ -29,6 +29,12 @@ pub(crate) unsafe fn watch(file: NonNull<FileObject>, db: *mut Sqlite3) -> Resul
         let is_first = !std::mem::replace(&mut (*file.as_ptr()).met, true);
         (FileObject::connection_state(file), file.as_ref().api, is_first)
     };
+    // SAFETY: as above.
+    if let Some(link) = unsafe { FileObject::member(file) } {
+        // SAFETY: the handle serves calls that SQLite makes on that file.
+        link.set_handle(unsafe { Connection::new(api, db) });
+        return Ok(());
+    }
     let Some(connection) = connection.filter(|connection| !connection.internal) else { return Ok(()) };
     if !is_first {
         connection.set_shared();

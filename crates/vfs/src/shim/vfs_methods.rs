@@ -5,6 +5,7 @@ use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::ffi::{DlSymbol, Sqlite3File, Sqlite3Vfs};
+use crate::files::group::sleeps_at_owner;
 use crate::files::vfs::{OpenRequest, Vfs};
 use crate::shim::auto_extension::on_new_connection;
 use crate::shim::boundary::{caught, guard, guard_code};
@@ -86,6 +87,7 @@ impl Registration {
         forks::guard(api);
         let base = platform_vfs(api)?;
         let vfs = Arc::new(vfs);
+        vfs.set_shared();
         let name = CString::new(vfs.name.as_str()).map_err(|_| Error::Path(vfs.name.clone()))?;
         // SAFETY: the platform's VFS lives as long as the process.
         let base_bytes = unsafe { (*base).os_file_bytes };
@@ -185,7 +187,7 @@ unsafe extern "C" fn open(
         let app = app(vfs);
         if wants_platform(app, name, flags) {
             if flags & SQLITE_OPEN_MAIN_DB != 0 {
-                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, None);
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, &Owner::Platform);
             }
             return platform_open(app, name, file, flags, out_flags);
         }
@@ -202,7 +204,7 @@ unsafe extern "C" fn open(
             let opened = match ours.open(request) {
                 Err(Error::LeftToPlatform) => {
                     if flags & SQLITE_OPEN_MAIN_DB != 0 && !name.is_null() {
-                        app.names.opened(name, flags & SQLITE_OPEN_URI != 0, None);
+                        app.names.opened(name, flags & SQLITE_OPEN_URI != 0, &Owner::Platform);
                     }
                     return Ok(platform_open(app, name, file, flags, out_flags));
                 }
@@ -212,8 +214,12 @@ unsafe extern "C" fn open(
                 *out_flags = opened.flags;
             }
             let is_main = flags & SQLITE_OPEN_MAIN_DB != 0;
-            if let (true, Some(connection)) = (is_main && !name.is_null(), opened.handle.connection_state()) {
-                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, Some(connection));
+            let owner = match (opened.handle.connection_state(), opened.handle.member()) {
+                (Some(connection), _) => Some(Owner::Connection(connection.clone())),
+                (None, link) => link.map(|link| Owner::Member(link.clone())),
+            };
+            if let Some(owner) = owner.filter(|_| is_main && !name.is_null()) {
+                app.names.opened(name, flags & SQLITE_OPEN_URI != 0, &owner);
             }
             FileObject::install(file, app.api, ours, opened.handle, methods(is_main));
             Ok(SQLITE_OK)
@@ -231,13 +237,15 @@ unsafe fn request(app: &AppData, name: *const c_char, flags: c_int) -> Result<Op
             flags,
             parameters: main_parameters(name, flags),
             connection: None,
+            member: None,
             api: app.api,
         };
-        if request.path.is_some()
-            && flags & BELONGS != 0
-            && let Some(Owner::Connection(connection)) = app.names.owner(name)
-        {
-            request.connection = Some(connection);
+        if request.path.is_some() && flags & BELONGS != 0 {
+            match app.names.owner(name) {
+                Some(Owner::Connection(connection)) => request.connection = Some(connection),
+                Some(Owner::Member(link)) => request.member = Some(link),
+                Some(Owner::Platform) | None => {}
+            }
         }
         Ok(request)
     }
@@ -426,7 +434,7 @@ unsafe extern "C" fn randomness(vfs: *mut Sqlite3Vfs, bytes: c_int, out: *mut c_
 unsafe extern "C" fn sleep(vfs: *mut Sqlite3Vfs, microseconds: c_int) -> c_int {
     let time = Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
     // A panic leaves the sleep to the platform.
-    if caught(|| Ok(refused_writer::sleeps_in_queue(time))).unwrap_or(false) {
+    if caught(|| Ok(refused_writer::sleeps_in_queue(time) || sleeps_at_owner(time))).unwrap_or(false) {
         return microseconds;
     }
     // SAFETY: passed on as it came.

@@ -6,7 +6,7 @@
 //! owner_lock     one process owns a database
 //! lock_table     SQLite's file locks, between the connections of the owner
 //! file_locks     SQLite's file locks on the file, while a database is multi-process
-//! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, and readers' marks
+//! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, readers' marks, and members of a group
 //! shm_file       the same memory as a file, while a database is multi-process
 //! writer_queue   writers in WAL mode wait in order
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
@@ -25,7 +25,8 @@ mod shm_file;
 #[cfg(test)]
 mod stock_process;
 pub(crate) mod wal_index;
+mod wal_index_group;
 mod wal_index_marks;
-mod wal_index_region;
+pub(crate) mod wal_index_region;
 pub(crate) mod wal_index_sharing;
 pub(crate) mod writer_queue;

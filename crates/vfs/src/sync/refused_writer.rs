@@ -73,6 +73,18 @@ pub(crate) fn note(queue: &Arc<WriterQueue>, writer: WriterId, attempts: Attempt
     let _ = REFUSED.try_with(|note| note.set(Some(refused)));
 }
 
+/// True if this thread has a note for its next sleep.
+pub(crate) fn has_note() -> bool {
+    REFUSED
+        .try_with(|note| {
+            let refused = note.take();
+            let is_there = refused.is_some();
+            note.set(refused);
+            is_there
+        })
+        .unwrap_or(false)
+}
+
 /// Sleeps for `time` by waiting in the queue that the note names; `false` where there was no note that counts, or no wait,
 /// and nothing was done.
 pub(crate) fn sleeps_in_queue(time: Duration) -> bool {

@@ -19,11 +19,13 @@ use crate::error::{Error, Result};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::reader_gate::{Announcement, Gate};
 use crate::sync::shm_file::ShmFile;
+use crate::sync::wal_index_group::GroupMemory;
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::sync::{Mutex, MutexGuard};
+use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
 /// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
 const REGIONS: usize = 4096;
@@ -117,6 +119,8 @@ pub(super) struct WalIndexState {
     pub(super) readers: Vec<Arc<WalReader>>,
     /// The file that the regions are, while the database is multi-process.
     pub(super) file: Option<ShmFile>,
+    /// The memory that the regions are otherwise, where members of a group map it.
+    pub(super) group: Option<GroupMemory>,
     pub(super) users: usize,
     /// Those of them that are the application's.
     of_application: usize,
@@ -168,6 +172,9 @@ impl WalIndex {
         }
         state.regions.retain(|region| region.inherited);
         state.regions.iter().for_each(Region::clear);
+        if state.regions.is_empty() {
+            state.renew_memory();
+        }
     }
 
     /// In a forked child, for a database that is opened again: adopts the regions of the parent's wal-index, since inherited
@@ -400,9 +407,10 @@ impl WalIndex {
 /// # Safety
 /// The region is the first one, and the write slot is held, or nobody else uses the region.
 pub(super) unsafe fn write_header(first: &Region, mut header: [u32; COPY_WORDS]) {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    header[CHANGE_WORD] =
-        header[CHANGE_WORD].wrapping_add(u32::MAX / 2 + NUMBER.fetch_add(1, Ordering::Relaxed));
+    // A connection may remember an index that a process before this one has made.
+    static NUMBER: OnceLock<AtomicU32> = OnceLock::new();
+    let number = NUMBER.get_or_init(|| AtomicU32::new(RandomState::new().hash_one(0) as u32));
+    header[CHANGE_WORD] = header[CHANGE_WORD].wrapping_add(number.fetch_add(1, Ordering::Relaxed) | 1 << 31);
     let (mut one, mut two) = (0_u32, 0_u32);
     for pair in header[..SUM_WORD].chunks_exact(2) {
         one = one.wrapping_add(pair[0]).wrapping_add(two);

@@ -6,22 +6,23 @@
 //! # Invariants
 //! 1. A region does not move, and is freed when it is dropped. A region that a forked child has inherited is never freed
 //!    there, since inherited connections know its address.
-//! 2. A region that is a file's is noted as shared memory: a forked child has zeros of its own there.
+//! 2. A region that is a file's, or memory of several processes, is noted as shared memory: a forked child has zeros of its own there.
 
 use litefoot_storage::file::{self, DeviceError, File, Operation};
 use litefoot_storage::fork::SharedMemory;
+use litefoot_storage::os::NamelessMemory;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 /// A region of the wal-index, or several in one mapping.
-pub(super) struct Region {
+pub(crate) struct Region {
     memory: NonNull<u8>,
     bytes: usize,
     /// Set in a forked child where the region was the parent's. Inherited connections know its address, so it is never freed.
     pub inherited: bool,
-    /// Set while it is a file's.
+    /// Set while it is a file's, or memory of several processes.
     shared: Option<SharedMemory>,
 }
 
@@ -77,6 +78,20 @@ impl Region {
         Ok(())
     }
 
+    /// Memory that other processes may map takes the place of this one, from `offset` on. No handle counts on what is in it.
+    ///
+    /// # Errors
+    /// Errors of the system; the region is as it was.
+    pub fn join(&mut self, memory: &NamelessMemory, offset: u64) -> io::Result<()> {
+        memory.grow(offset + self.bytes as u64)?;
+        self.shared = None;
+        let note = SharedMemory::note(self.memory, self.bytes);
+        // SAFETY: the region's own mapping.
+        unsafe { memory.map_over(offset, self.memory, self.bytes) }?;
+        self.shared = Some(note);
+        Ok(())
+    }
+
     /// Zeros take the place of the file. No handle counts on what is in it.
     pub fn unshare(&mut self, path: &Path) -> file::Result<()> {
         // SAFETY: the region's own mapping.
@@ -123,12 +138,12 @@ unsafe fn map_zeros(memory: *mut u8, bytes: usize, flags: libc::c_int) -> io::Re
 }
 
 /// Regions of so many bytes in one mapping, where a page of the system has so many: a file is mapped by whole pages.
-pub(super) fn regions_per_mapping(bytes: usize, page_bytes: usize) -> usize {
+pub(crate) fn regions_per_mapping(bytes: usize, page_bytes: usize) -> usize {
     page_bytes.div_ceil(bytes.max(1)).max(1)
 }
 
 /// Bytes of a page of the system.
-pub(super) fn page_bytes() -> usize {
+pub(crate) fn page_bytes() -> usize {
     // SAFETY: a question to the system.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

@@ -68,6 +68,9 @@ impl WalIndex {
         if state.is_unused() || state.file.is_some() {
             return Ok(());
         }
+        if state.has_members() {
+            return Err(Error::Busy);
+        }
         let made = ShmFile::create(medium, path).and_then(|file| self.begin(&mut state, file));
         match (made, state.regions.first()) {
             (Ok(()), Some(first)) if log_is_empty => write_empty(first),
@@ -104,7 +107,7 @@ impl WalIndex {
     /// The regions are as they were, and no file's that has a name.
     pub fn share_as_it_is(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
         let mut state = self.state();
-        if state.file.is_some() {
+        if state.file.is_some() || state.has_members() {
             return Err(Error::Busy);
         }
         let mut file = ShmFile::create(medium, path)?;
@@ -217,6 +220,7 @@ impl WalIndex {
             return file.close(delete);
         }
         state.regions.clear();
+        state.renew_memory();
         self.on_file.store(false, Ordering::SeqCst);
         if let Some(file) = state.file.take() {
             file.close(delete);
@@ -278,8 +282,11 @@ impl WalIndexState {
         };
         while is_there && self.regions.len() < needed {
             let mut region = Region::new(bytes).ok_or(Error::NoMemory)?;
-            if let Some(file) = &self.file {
-                region.share(file.file(), (self.regions.len() * bytes) as u64)?;
+            let offset = (self.regions.len() * bytes) as u64;
+            match (&self.file, &self.group) {
+                (Some(file), _) => region.share(file.file(), offset)?,
+                (None, Some(group)) => group.hold(&mut region, offset)?,
+                (None, None) => {}
             }
             self.regions.push(region);
         }
@@ -321,6 +328,7 @@ impl WalIndexState {
     /// Zeros take the place of the file: with the header last, by which all others count.
     fn unmap(&mut self, file: &ShmFile) -> Result<()> {
         let unmapped = self.regions.iter_mut().rev().try_for_each(|region| region.unshare(file.path()));
+        self.renew_memory();
         Ok(unmapped?)
     }
 

@@ -98,6 +98,10 @@ fn look_inside(
     (handles, is_free): (Inside, bool),
     waited: Duration,
 ) -> Result<Option<Carried>> {
+    if database.wal_index.has_members() {
+        // They have its memory, under addresses of their own.
+        return Ok(None);
+    }
     let wal = database.wal();
     let by_slots = database.wal_index.is_used() || wal.is_some();
     let is_plain = !tier::is_in_use(&database.db);

@@ -1,0 +1,250 @@
+//! Joining a group: finding the owner of a database, or becoming it.
+//!
+//! # Invariants
+//! 1. The name is bound before the file is opened, and free once the database is closed: a process that finds it free finds
+//!    no owner that serves.
+//! 2. A process that cannot join, for whatever reason, opens the database as a stranger: that is always correct.
+
+use crate::error::{Error, Result};
+use crate::ffi::codes::*;
+use crate::files::group::channel::Channel;
+use crate::files::group::link::{Link, Opening};
+use crate::files::group::member_file::MemberFile;
+use crate::files::group::owner::Served;
+use crate::files::group::protocol::{
+    Call, FileOf, Incoming, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, VERSION,
+};
+use crate::files::requested_file::{is_true, read_only as to_read_only};
+use crate::files::vfs::Vfs;
+use crate::open::OpenDatabase;
+use crate::open::group::Group;
+use crate::options::Sharing;
+use litefoot_storage::file::{FileId, FileKind};
+use litefoot_storage::os::{LocalListener, LocalSocket, Peer};
+use litefoot_storage::thread;
+use std::ffi::c_int;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// The time for which an owner that is just ending, or just beginning, is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The time between two looks.
+const GLANCE: Duration = Duration::from_millis(1);
+/// The time that the first call, and its reply, may take. The owner opens nothing for it.
+const GREETING: Duration = Duration::from_secs(5);
+/// Most connections of members that a process serves.
+const MOST_SERVED: usize = 1000;
+
+/// The connections of members that this process serves.
+static SERVED: AtomicUsize = AtomicUsize::new(0);
+
+/// What a process finds that opens a database.
+pub(crate) enum Met {
+    /// Nobody: it is the owner, by this name.
+    Nobody(LocalListener),
+    /// An owner, which serves it.
+    Owner(Arc<Channel>),
+    /// It opens the database as one that has no group.
+    Stranger,
+}
+
+/// The name of the owner of a file.
+fn name_of(id: FileId) -> String {
+    format!("litefoot-{:x}-{:x}", id.device, id.inode)
+}
+
+/// Who builds differ in what they make of the protocol's words.
+fn build() -> String {
+    format!("{} {}", env!("CARGO_PKG_VERSION"), if cfg!(target_endian = "big") { "big" } else { "little" })
+}
+
+/// True for a process of the same user, or of root.
+fn is_trusted(peer: Peer) -> bool {
+    // SAFETY: a question to the system.
+    peer.user == 0 || peer.user == unsafe { libc::geteuid() }
+}
+
+impl Vfs {
+    /// Opens a database as a member, where an owner serves it; else this process may become the owner.
+    pub(in crate::files) fn join_group(
+        &self,
+        path: &Path,
+        flags: c_int,
+        opening: impl FnOnce(bool) -> Opening,
+    ) -> Result<Joined> {
+        let read_only = |flags: c_int| flags & SQLITE_OPEN_READONLY != 0;
+        let is_writable = match self.medium.info(path) {
+            Ok(Some(info)) if info.readable => info.writable && !read_only(flags),
+            Ok(None) => !read_only(flags),
+            // What cannot be opened says why.
+            Ok(Some(_)) | Err(_) => return Ok(Joined::Open(Met::Stranger)),
+        };
+        let opening = opening(!is_writable);
+        let met = self.meet(path, flags, &opening)?;
+        let Met::Owner(channel) = met else { return Ok(Joined::Open(met)) };
+        let link = Link::new(opening, self.weak(), channel);
+        self.links.add(&link);
+        let flags = if is_writable { flags } else { to_read_only(flags) };
+        Ok(Joined::Member(MemberFile::new(link), flags))
+    }
+
+    /// Finds the owner of a database, or takes its name.
+    pub(in crate::files) fn meet(&self, path: &Path, flags: c_int, opening: &Opening) -> Result<Met> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Met::Stranger) };
+            let name = name_of(id);
+            if let Ok(Some(listener)) = LocalListener::bind(&name) {
+                return Ok(Met::Nobody(listener));
+            }
+            let Ok(connected) = LocalSocket::connect(&name) else { return Ok(Met::Stranger) };
+            if let Some(socket) = connected {
+                if !socket.peer().is_ok_and(is_trusted) {
+                    return Ok(Met::Stranger);
+                }
+                match greet(socket, path, opening) {
+                    Greeting::Served(channel) => return Ok(Met::Owner(channel)),
+                    Greeting::Refused => return Ok(Met::Stranger),
+                    Greeting::Ending => {}
+                }
+            }
+            std::thread::sleep(GLANCE);
+        }
+        Ok(Met::Stranger)
+    }
+
+    /// The identity of a file of the operating system's, which is made where the open is to make it.
+    fn identity_to_join(&self, path: &Path, flags: c_int) -> Result<Option<FileId>> {
+        if self.medium.identity(path)?.is_none() && flags & SQLITE_OPEN_CREATE != 0 {
+            drop(self.open_file(path, FileKind::Database, flags & !SQLITE_OPEN_EXCLUSIVE)?);
+        }
+        let id = self.medium.identity(path)?;
+        // A simulated medium has files that no other process has.
+        let is_known = |id: &FileId| {
+            std::fs::metadata(path).is_ok_and(|file| (file.dev(), file.ino()) == (id.device, id.inode))
+        };
+        Ok(id.filter(is_known))
+    }
+
+    /// Serves members of a database from now on.
+    pub(in crate::files) fn serve_group(&self, database: &Arc<OpenDatabase>, listener: LocalListener) {
+        if database.wal_index().begin_group().is_err() {
+            return;
+        }
+        let (vfs, there) = (self.weak(), Arc::downgrade(database));
+        let Some(listener) = database.begin_group(Group::new(listener)) else { return };
+        // Without a thread nobody is served, and the name is given up with the listener.
+        let begun = thread::spawn("litefoot-group", move || accept(&listener, &vfs, &there));
+        if begun.is_err() {
+            database.end_group();
+        }
+    }
+}
+
+/// What an open has come to.
+pub(crate) enum Joined {
+    /// The file is opened.
+    Open(Met),
+    /// A member's handle, and its flags.
+    Member(MemberFile, c_int),
+}
+
+/// How the first call has ended.
+enum Greeting {
+    Served(Arc<Channel>),
+    /// The owner is another build, or serves enough already.
+    Refused,
+    /// The owner is closing the database.
+    Ending,
+}
+
+fn greet(socket: LocalSocket, path: &Path, opening: &Opening) -> Greeting {
+    let channel = Arc::new(Channel::new(socket, path));
+    channel.set_timeout(Some(GREETING));
+    let flags = if opening.read_only { READ_ONLY } else { 0 }
+        | if opening.powersafe_overwrite { POWERSAFE } else { 0 };
+    let build = build();
+    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(build.as_bytes());
+    match channel.tell(&call) {
+        Ok(()) => {
+            channel.set_timeout(None);
+            Greeting::Served(channel)
+        }
+        Err(Error::Owners { .. }) => Greeting::Refused,
+        Err(_) => Greeting::Ending,
+    }
+}
+
+/// Accepts members until the database is closed.
+fn accept(listener: &LocalListener, vfs: &Weak<Vfs>, database: &Weak<OpenDatabase>) {
+    while let Ok(socket) = listener.accept() {
+        let (Some(vfs), Some(database)) = (vfs.upgrade(), database.upgrade()) else { return };
+        if !socket.peer().is_ok_and(is_trusted) {
+            continue;
+        }
+        // Where there is no thread, the member finds the stream closed, and tries again for a while.
+        let _ = thread::spawn("litefoot-member", move || receive(&socket, vfs, database));
+    }
+}
+
+/// Hears the first call of a member, and serves it.
+fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
+    let _ = socket.set_timeout(GREETING.as_millis() as u32);
+    let mut incoming = Incoming::default();
+    let Ok(Some(frame)) = incoming.next(socket) else { return };
+    let Some((call, true)) = Call::decode(frame) else { return };
+    let flags = call.b;
+    let is_welcome =
+        call.operation == Operation::Hello && call.a == VERSION && call.data == build().as_bytes();
+    let _ = socket.set_timeout(0);
+    let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
+    let mut reply = Vec::new();
+    if is_served {
+        Reply::DONE.encode(&mut reply);
+        let served = Served::new(vfs, database, flags);
+        // One that is gone already is found so by `serve`.
+        let _ = socket.send(&reply, None);
+        served.serve(socket, &mut incoming);
+    } else {
+        Reply { outcome: Outcome::Failed, flag: false, value: SQLITE_CANTOPEN as u64, data: b"" }
+            .encode(&mut reply);
+        let _ = socket.send(&reply, None);
+    }
+    if is_welcome {
+        SERVED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Finds the next owner of a member's connection; this process may become it.
+pub(super) fn join_again(link: &Arc<Link>) -> Result<Arc<Channel>> {
+    let opening = &link.opening;
+    let path = &opening.path;
+    let vfs = link.vfs.upgrade().ok_or(Error::Busy)?;
+    let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        match vfs.meet(path, flags, opening)? {
+            Met::Owner(channel) => return Ok(channel),
+            Met::Stranger => break,
+            Met::Nobody(listener) => {
+                // It is kept open until the connection is one of its members.
+                let _database = vfs.own_for_group(opening, flags, listener)?;
+                if let Met::Owner(channel) = vfs.meet(path, flags, opening)? {
+                    return Ok(channel);
+                }
+            }
+        }
+    }
+    // One is just beginning, or just ending: SQLite's busy handler decides.
+    Err(Error::Busy)
+}
+
+/// True for an open that may join a group: by its options and parameters.
+pub(in crate::files) fn may_join(sharing: Sharing, parameters: &[(String, String)]) -> bool {
+    let is_unlocked =
+        |(name, value): &(String, String)| matches!(name.as_str(), "nolock" | "immutable") && is_true(value);
+    sharing == Sharing::Group && !crate::ffi::connection::is_internal() && !parameters.iter().any(is_unlocked)
+}

@@ -1,0 +1,149 @@
+//! A member's connection, over all the owners that it meets.
+
+use crate::db::Companion;
+use crate::error::Result;
+use crate::ffi::api::Api;
+use crate::ffi::connection::Connection;
+use crate::files::connection_state::MembersStatement;
+use crate::files::group::channel::Channel;
+use crate::files::group::protocol::{Call, FileOf, Operation};
+use crate::files::vfs::Vfs;
+use crate::options::Options;
+use litefoot_storage::sync::{AcrossFork, Global, Mutex};
+use std::ffi::{OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What a member's connection was opened with.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    /// The absolute path of the database.
+    pub path: PathBuf,
+    /// SQLite's flags of the open.
+    pub flags: c_int,
+    pub options: Options,
+    pub api: &'static Api,
+    pub read_only: bool,
+    pub powersafe_overwrite: bool,
+}
+
+/// The state that the files of a member's connection share.
+pub(crate) struct Link {
+    pub(super) opening: Opening,
+    pub(super) vfs: Weak<Vfs>,
+    channel: Mutex<Arc<Channel>>,
+    /// The journal and the log that are open, with their flags.
+    open: Mutex<[Option<c_int>; 2]>,
+    /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
+    handle: OnceLock<Connection>,
+    /// True once another connection shares its cache, and its file.
+    is_shared: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn new(opening: Opening, vfs: Weak<Vfs>, channel: Arc<Channel>) -> Arc<Link> {
+        Arc::new(Link {
+            opening,
+            vfs,
+            channel: Mutex::new(channel),
+            open: Mutex::default(),
+            handle: OnceLock::new(),
+            is_shared: AtomicBool::new(false),
+        })
+    }
+
+    /// The stream to the present owner.
+    pub(super) fn channel(&self) -> Arc<Channel> {
+        self.channel.lock().clone()
+    }
+
+    pub(super) fn set_channel(&self, channel: Arc<Channel>) {
+        *self.channel.lock() = channel;
+    }
+
+    /// Notes that the journal or the log is open, by its flags, or is not.
+    pub(super) fn note_open(&self, file: FileOf, flags: Option<c_int>) {
+        if let Some(place) = self.open.lock().get_mut((file as usize).wrapping_sub(1)) {
+            *place = flags;
+        }
+    }
+
+    /// The flags of the journal or the log, where it is open.
+    pub(super) fn open_flags(&self, file: FileOf) -> Option<c_int> {
+        self.open.lock().get((file as usize).wrapping_sub(1)).copied().flatten()
+    }
+
+    /// Notes SQLite's handle of the connection, or that several share the file.
+    pub(crate) fn set_handle(&self, handle: Connection) {
+        if self.handle.set(handle).is_err() {
+            self.is_shared.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The statement that a call of SQLite's is for.
+    pub(super) fn statement(&self) -> MembersStatement {
+        let handle = self.handle.get().filter(|_| !self.is_shared.load(Ordering::Relaxed));
+        handle.map_or(MembersStatement::UNKNOWN, |handle| MembersStatement::of(*handle))
+    }
+
+    /// Deletes the journal or the log.
+    pub(crate) fn delete(&self, file: FileOf, sync_directory: bool) -> Result<()> {
+        self.channel().tell(&Call::new(Operation::Delete, file, u64::from(sync_directory), 0))
+    }
+
+    /// True if the journal or the log is there, by SQLite's flags.
+    pub(crate) fn access(&self, file: FileOf, flags: c_int) -> Result<bool> {
+        let call = Call::new(Operation::Access, file, flags as u64, 0);
+        self.channel().ask(&call, |reply| Ok(reply.flag))
+    }
+}
+
+/// The members' connections of this process, by the paths of their databases.
+#[derive(Default)]
+pub(crate) struct Links {
+    links: Global<Known>,
+}
+
+#[derive(Default)]
+struct Known(Vec<Weak<Link>>);
+
+impl AcrossFork for Known {
+    fn inherit(parents: Known) -> Known {
+        // The connections are inherited as well.
+        parents
+    }
+}
+
+impl Links {
+    pub(super) fn add(&self, link: &Arc<Link>) {
+        let mut links = self.links.lock();
+        links.0.retain(|other| other.strong_count() > 0);
+        links.0.push(Arc::downgrade(link));
+    }
+
+    /// A connection to the database whose journal or log would have that path, and which of them it is.
+    pub(crate) fn at(&self, path: &Path) -> Option<(Arc<Link>, FileOf)> {
+        let links = self.links.lock();
+        if links.0.is_empty() {
+            return None;
+        }
+        let name = path.as_os_str().as_bytes();
+        [(Companion::Journal, FileOf::Journal), (Companion::Wal, FileOf::Wal)].into_iter().find_map(
+            |(companion, file)| {
+                let base = Path::new(OsStr::from_bytes(name.strip_suffix(companion.suffix().as_bytes())?));
+                let mut found =
+                    links.0.iter().filter_map(Weak::upgrade).filter(|link| link.opening.path == base);
+                let first = found.next()?;
+                // One whose owner has ended has nobody to ask.
+                let link = if first.channel().is_alive() {
+                    first
+                } else {
+                    found.find(|link| link.channel().is_alive()).unwrap_or(first)
+                };
+                Some((link, file))
+            },
+        )
+    }
+}

@@ -1,0 +1,397 @@
+//! The files of a member's connection: each call of SQLite's goes to the owner, which has the same file open for the member.
+//!
+//! # Invariants
+//! 1. A write may wait for the next call that wants a reply, but for what others may see before such a call comes: the last frame of a
+//!    commit, and a page that a checkpoint writes.
+//! 2. Once the owner is gone, a transaction that has begun fails. The next one begins with the next owner.
+//! 3. What SQLite gives back it always can, also where the owner is gone: everything of the transaction is then.
+
+use crate::error::{Error, Result, last_errno};
+use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+use crate::files::group::channel::Channel;
+use crate::files::group::link::Link;
+use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
+use crate::files::group::statement;
+use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED};
+use crate::sync::lock_table::Level;
+use crate::sync::wal_index::CHECKPOINT_SLOT;
+use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
+use litefoot_storage::os::NamelessMemory;
+use litefoot_storage::wal_file::format::FRAME_HEADER_BYTES;
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// Reads bytes of a file.
+fn read(channel: &Arc<Channel>, file: FileOf, buf: &mut [u8], offset: u64) -> Result<()> {
+    let call = Call::new(Operation::Read, file, offset, buf.len() as u64);
+    channel.ask(&call, |reply| {
+        if reply.data.len() != buf.len() {
+            return Err(Error::Io(
+                "the owner of a group has sent other bytes than were asked for".to_owned(),
+            ));
+        }
+        buf.copy_from_slice(reply.data);
+        reply.check_length()
+    })
+}
+
+fn size(channel: &Arc<Channel>, file: FileOf) -> Result<u64> {
+    channel.ask(&Call::new(Operation::Size, file, 0, 0), |reply| Ok(reply.value))
+}
+
+/// A member's handle on a main database file.
+pub(crate) struct MemberFile {
+    link: Arc<Link>,
+    channel: Arc<Channel>,
+    level: Level,
+    /// The slots of the wal-index that it has, one bit each.
+    shared: u8,
+    exclusive: u8,
+    /// The memory of the wal-index, and its regions, under the addresses that SQLite knows.
+    memory: Option<NamelessMemory>,
+    regions: Vec<Region>,
+    /// Bytes of a region as SQLite has it.
+    region_bytes: usize,
+    receives_file_controls: bool,
+    persist_wal: bool,
+    powersafe_overwrite: bool,
+    mmap_size: i64,
+}
+
+impl MemberFile {
+    pub(super) fn new(link: Arc<Link>) -> MemberFile {
+        MemberFile {
+            channel: link.channel(),
+            powersafe_overwrite: link.opening.powersafe_overwrite,
+            link,
+            level: Level::None,
+            shared: 0,
+            exclusive: 0,
+            memory: None,
+            regions: Vec::new(),
+            region_bytes: 0,
+            receives_file_controls: false,
+            persist_wal: false,
+            mmap_size: 0,
+        }
+    }
+
+    fn call<'a>(operation: Operation, a: u64, b: u64) -> Call<'a> {
+        Call::new(operation, FileOf::Main, a, b)
+    }
+
+    /// True where SQLite counts on nothing that the owner has of the connection, but for the lock that a connection in WAL mode has
+    /// between its transactions.
+    fn is_between_transactions(&self) -> bool {
+        self.level == Level::None
+            || self.level == Level::Shared && !self.regions.is_empty() && self.shared | self.exclusive == 0
+    }
+
+    /// Makes a call that may begin a transaction: with the next owner, where the last one is gone.
+    fn begin<T>(&mut self, call: impl Fn(&MemberFile) -> Result<T>) -> Result<T> {
+        let may_begin = self.is_between_transactions();
+        let result = call(self);
+        if result.is_ok() || !may_begin || self.channel.is_alive() {
+            return result;
+        }
+        self.meet_next_owner()?;
+        call(self)
+    }
+
+    /// Goes on with the next owner. The connection has there what it has between its transactions.
+    #[cold]
+    fn meet_next_owner(&mut self) -> Result<()> {
+        let channel = super::join_again(&self.link)?;
+        for file in [FileOf::Wal, FileOf::Journal] {
+            if let Some(flags) = self.link.open_flags(file) {
+                channel.tell(&Call::new(Operation::Open, file, flags as u64, 0))?;
+            }
+        }
+        for (kind, is_set) in [
+            (ControlKind::Connected, self.receives_file_controls),
+            (ControlKind::PersistWal, self.persist_wal),
+            (ControlKind::PowersafeOverwrite, self.powersafe_overwrite),
+        ] {
+            if is_set {
+                channel.tell(&Self::call(Operation::Control, kind as u64, 1))?;
+            }
+        }
+        if self.level == Level::Shared {
+            channel.tell(&Self::call(Operation::Lock, Level::Shared as u64, 0))?;
+            super::check_wal_mode(&channel, &self.link.opening.path)?;
+        }
+        self.map_again(&channel)?;
+        self.link.set_channel(channel.clone());
+        self.channel = channel;
+        Ok(())
+    }
+
+    /// The next owner's wal-index takes the place of the last one's.
+    fn map_again(&mut self, channel: &Arc<Channel>) -> Result<()> {
+        let in_one = regions_per_mapping(self.region_bytes, page_bytes());
+        for (number, region) in self.regions.iter_mut().enumerate() {
+            let call = Self::call(Operation::ShmMap, (number * in_one) as u64, self.region_bytes as u64);
+            channel.tell(&call.with(&[1]))?;
+            if let Some(memory) = channel.take_memory() {
+                self.memory = Some(memory);
+            }
+            let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
+            let offset = (number * region.bytes()) as u64;
+            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, call: &Call<'_>) -> Result<()> {
+        self.channel.tell(call)
+    }
+
+    /// Gives something back; where the owner is gone, everything is given back.
+    fn give_back(&self, call: &Call<'_>) -> Result<()> {
+        let told = self.tell(call);
+        if self.channel.is_alive() { told } else { Ok(()) }
+    }
+
+    fn control_of(&self, kind: ControlKind, value: u64) -> Result<u64> {
+        self.channel.ask(&Self::call(Operation::Control, kind as u64, value), |reply| Ok(reply.value))
+    }
+}
+
+/// The bits of a range of slots.
+fn mask(first: usize, count: usize) -> u8 {
+    (((1_u16 << count.min(8)) - 1) << first.min(8)) as u8
+}
+
+impl Handle for MemberFile {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        read(&self.channel, FileOf::Main, buf, offset)
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        let call = Self::call(Operation::Write, offset, 0).with(buf);
+        // Others may read a page from the file as soon as the index says so.
+        let checkpoints = self.exclusive >> CHECKPOINT_SLOT & 1 != 0;
+        if checkpoints { self.tell(&call) } else { self.channel.defer(&call) }
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.tell(&Self::call(Operation::Truncate, len, 0))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.tell(&Self::call(Operation::Sync, 0, 0))
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        size(&self.channel, FileOf::Main)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        drop(self.regions);
+        match self.channel.tell(&Call::new(Operation::Close, FileOf::Main, 0, 0)) {
+            Err(_) if !self.channel.is_alive() => Ok(()),
+            told => told,
+        }
+    }
+
+    fn lock(&mut self, to: Level) -> Result<()> {
+        let call = Self::call(Operation::Lock, to as u64, 0);
+        if to == Level::Shared { self.begin(|this| this.tell(&call)) } else { self.tell(&call) }?;
+        self.level = self.level.max(to);
+        Ok(())
+    }
+
+    fn unlock(&mut self, to: Level) -> Result<()> {
+        self.level = self.level.min(to);
+        self.give_back(&Self::call(Operation::Unlock, to as u64, 0))
+    }
+
+    fn is_reserved(&mut self) -> Result<bool> {
+        self.channel.ask(&Self::call(Operation::IsReserved, 0, 0), |reply| Ok(reply.flag))
+    }
+
+    fn control(&mut self, control: Control<'_>) -> Result<Handled> {
+        match control {
+            Control::LockState(state) => *state = self.level as c_int,
+            Control::LastErrno(errno) => *errno = last_errno(),
+            Control::PersistWal(value) => {
+                *value = self.control_of(ControlKind::PersistWal, i64::from(*value) as u64)? as c_int;
+                self.persist_wal = *value != 0;
+            }
+            Control::PowersafeOverwrite(value) => {
+                *value = self.control_of(ControlKind::PowersafeOverwrite, i64::from(*value) as u64)? as c_int;
+                self.powersafe_overwrite = *value != 0;
+            }
+            Control::HasMoved(moved) => *moved = self.control_of(ControlKind::HasMoved, 0)? as c_int,
+            Control::MmapSize(size) => {
+                let wanted = std::mem::replace(size, self.mmap_size);
+                if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
+                    self.mmap_size = wanted.min(MOST_MAPPED);
+                }
+            }
+            Control::ExternalReader(is_there) => {
+                *is_there = self.control_of(ControlKind::ExternalReader, 0)? as c_int;
+            }
+            Control::Growth => {}
+            Control::Connected => {
+                self.control_of(ControlKind::Connected, 0)?;
+                self.receives_file_controls = true;
+            }
+            Control::SeveralFiles => drop(self.control_of(ControlKind::SeveralFiles, 0)?),
+            Control::CommitDone => drop(self.control_of(ControlKind::CommitDone, 0)?),
+            Control::Pragma(call) => {
+                let mut data = call.name.as_bytes().to_vec();
+                if let Some(value) = call.value {
+                    data.push(0);
+                    data.extend_from_slice(value.as_bytes());
+                }
+                let has_value = u64::from(call.value.is_some());
+                let pragma = Self::call(Operation::Pragma, has_value, 0).with(&data);
+                return self.channel.ask(&pragma, |reply| {
+                    if reply.value & 1 != 0 {
+                        *call.answer = Some(String::from_utf8_lossy(reply.data).into_owned());
+                    }
+                    Ok(if reply.flag { Handled::Yes } else { Handled::No })
+                });
+            }
+        }
+        Ok(Handled::Yes)
+    }
+
+    fn characteristics(&self) -> c_int {
+        let powersafe = self.powersafe_overwrite || self.link.open_flags(FileOf::Wal).is_some();
+        if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
+    }
+
+    fn member(&self) -> Option<&Arc<Link>> {
+        Some(&self.link)
+    }
+
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
+        let in_one = regions_per_mapping(bytes, page_bytes());
+        let number = region / in_one;
+        if self.regions.len() <= number {
+            let call = Self::call(Operation::ShmMap, region as u64, bytes as u64);
+            let data = [u8::from(extend)];
+            let is_there = self.channel.ask(&call.with(&data), |reply| Ok(reply.flag))?;
+            if !is_there {
+                return Ok(None);
+            }
+            if let Some(memory) = self.channel.take_memory() {
+                self.memory = Some(memory);
+            }
+        }
+        self.region_bytes = bytes;
+        let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
+        while self.regions.len() <= number {
+            let mut region = Region::new(bytes * in_one).ok_or(Error::NoMemory)?;
+            let offset = (self.regions.len() * bytes * in_one) as u64;
+            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
+            self.regions.push(region);
+        }
+        Ok(self.regions.get(number).map(|found| found.at(region % in_one * bytes)))
+    }
+
+    fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        let data = [statement::encode(exclusive, self.link.statement())];
+        let call = Self::call(Operation::ShmLock, first as u64, count as u64).with(&data);
+        self.begin(|this| this.tell(&call))?;
+        if exclusive {
+            self.exclusive |= mask(first, count);
+        } else {
+            self.shared |= mask(first, count);
+        }
+        Ok(())
+    }
+
+    fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
+        self.shared &= !mask(first, count);
+        self.exclusive &= !mask(first, count);
+        self.give_back(&Self::call(Operation::ShmUnlock, first as u64, count as u64))
+    }
+
+    fn shm_barrier(&mut self) {
+        fence(Ordering::SeqCst);
+    }
+
+    fn shm_unmap(&mut self, delete: bool) -> Result<()> {
+        self.regions.clear();
+        self.memory = None;
+        (self.shared, self.exclusive) = (0, 0);
+        self.give_back(&Self::call(Operation::ShmUnmap, u64::from(delete), 0))
+    }
+}
+
+/// A member's handle on its journal or its log.
+pub(crate) struct MemberCompanion {
+    link: Arc<Link>,
+    file: FileOf,
+    /// The end of what was written.
+    end: u64,
+    /// True from the header of a commit's last frame to the next frame.
+    commits: bool,
+}
+
+impl MemberCompanion {
+    /// Opens the journal or the log of a connection; answers the flags that it has, too.
+    pub(crate) fn open(link: Arc<Link>, file: FileOf, flags: c_int) -> Result<(MemberCompanion, c_int)> {
+        let call = Call::new(Operation::Open, file, flags as u64, 0);
+        let out = link.channel().ask(&call, |reply| Ok(reply.value as c_int))?;
+        link.note_open(file, Some(flags));
+        Ok((MemberCompanion { link, file, end: 0, commits: false }, out))
+    }
+
+    /// True for a write that must be there before SQLite's next step: it completes a commit, which SQLite may publish at once.
+    fn is_urgent(&mut self, buf: &[u8], offset: u64) -> bool {
+        let overwrites = offset < self.end;
+        self.end = if offset == 0 { buf.len() as u64 } else { self.end.max(offset + buf.len() as u64) };
+        if self.file == FileOf::Journal {
+            return false;
+        }
+        if buf.len() == FRAME_HEADER_BYTES {
+            // The size of the database, in the header of a commit's last frame.
+            self.commits = buf.get(4..8).is_some_and(|pages| pages != [0; 4]);
+            // SQLite repairs the checksum of a header last of all.
+            return self.commits && overwrites;
+        }
+        self.commits
+    }
+}
+
+impl Handle for MemberCompanion {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        read(&self.link.channel(), self.file, buf, offset)
+    }
+
+    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
+        if self.is_urgent(buf, offset) {
+            self.link.channel().tell(&call)
+        } else {
+            self.link.channel().defer(&call)
+        }
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.link.channel().tell(&Call::new(Operation::Truncate, self.file, len, 0))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.link.channel().tell(&Call::new(Operation::Sync, self.file, 0, 0))
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        size(&self.link.channel(), self.file)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.link.note_open(self.file, None);
+        let channel = self.link.channel();
+        match channel.tell(&Call::new(Operation::Close, self.file, 0, 0)) {
+            Err(_) if !channel.is_alive() => Ok(()),
+            told => told,
+        }
+    }
+}

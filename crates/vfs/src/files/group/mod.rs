@@ -1,0 +1,76 @@
+//! The group: processes that use a database together, of which the first commits for all (`sharing=group`).
+//!
+//! # Why
+//! Stock SQLite with several processes that write does not scale, and starves some of them. One process that owns the database
+//! commits faster than that for all its connections. So the other processes' connections become its own: each call of SQLite's on their
+//! files goes to the owner over a stream, and only the owner touches the files.
+//!
+//! ```text
+//! member                                                owner
+//! SQLite -> MemberFile, MemberCompanion -> Channel  ==>  Served -> MainFile, JournalFile, WalFile
+//!           wal-index: memory of both, at addresses of each
+//! ```
+//!
+//! # How they find one another
+//! The owner has an abstract name, which says which file it is (`local_socket` of the storage crate). It binds the name before it opens the
+//! file; a process that finds it taken connects, and never opens the file: to the lease of the owner it is nobody.
+//!
+//! # Promises
+//! 1. Strangers, which do not say `group`, meet the group as one owner, as with `sharing=auto`.
+//! 2. The death of a member at any point costs its transaction, and nothing else.
+//! 3. The death of the owner costs the transactions under way: they fail. Each member's next one begins with the next owner, the first
+//!    member to come. What was acknowledged is recovered, as after any crash.
+//! 4. Nobody trusts another user: both ends check whose process the other is.
+//! 5. Processes with different protocols do not join: the one that comes later is a stranger to the other.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `protocol` | calls and replies as bytes |
+//! | `channel` | a member's stream to its owner |
+//! | `link` | a member's connection, over all its owners |
+//! | `member_file` | the files of a member's connection |
+//! | `owner` | the owner's end of a member's connection |
+//! | `joining` | finding the owner, or becoming it |
+//! | `statement` | what a member tells of its statement |
+
+mod channel;
+mod joining;
+pub(crate) mod link;
+pub(crate) mod member_file;
+mod owner;
+pub(crate) mod protocol;
+mod statement;
+
+use channel::Channel;
+use joining::join_again;
+pub(super) use joining::{Joined, Met, may_join};
+use protocol::{Call, FileOf, Operation};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// Where a database says how it is to be written and read: 2 stands for a write-ahead log.
+const VERSIONS_AT: u64 = 18;
+
+/// Refuses a connection in WAL mode whose database has left that while the connection had no owner.
+fn check_wal_mode(channel: &Arc<Channel>, path: &Path) -> Result<()> {
+    let call = Call::new(Operation::Read, FileOf::Main, VERSIONS_AT, 2);
+    let is_wal = channel.ask(&call, |reply| Ok(reply.data == [2, 2]))?;
+    if is_wal {
+        return Ok(());
+    }
+    Err(Error::Io(format!(
+        "{}: another process has changed the journal mode; open the database again",
+        path.display()
+    )))
+}
+
+/// Sleeps by waiting in the line of the owner that has refused this thread's last attempt to write; `false` where there is none, and
+/// nothing was done.
+pub(crate) fn sleeps_at_owner(time: Duration) -> bool {
+    let Some(channel) = channel::refused() else { return false };
+    let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    channel.ask(&Call::new(Operation::Sleep, FileOf::Main, us, 0), |reply| Ok(reply.flag)).unwrap_or(false)
+}

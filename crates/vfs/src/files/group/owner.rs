@@ -1,0 +1,356 @@
+//! The owner's end of a member's connection: a thread that has the member's files, and makes its calls on them.
+//!
+//! # Why
+//! Locks, logs, pages and checkpoints are the owner's. To the rest of this process a member's connection is one of its own: it
+//! waits in the same line, and its commits share syncs with all others.
+//!
+//! # Invariants
+//! 1. The end of the stream without a close is the death of the member: what it had is given back, and its transaction has never been,
+//!    unless it was complete (`MainFile::abandon`).
+//! 2. What a member sends is checked: it may have been written by another program of the same user.
+
+use crate::db::Companion;
+use crate::error::{Error, Result};
+use crate::ffi::codes::SQLITE_SHM_NLOCK;
+use crate::files::any_handle::AnyHandle;
+use crate::files::group::protocol::{
+    Call, ControlKind, FileOf, Incoming, MOST_BYTES, Operation, Outcome, POWERSAFE, READ_ONLY, Reply,
+};
+use crate::files::group::statement;
+use crate::files::handle::{Control, Handle, Handled, PragmaCall};
+use crate::files::main_db::MainFile;
+use crate::files::vfs::Vfs;
+use crate::open::OpenDatabase;
+use crate::sync::lock_table::Level;
+use crate::sync::refused_writer;
+use litefoot_storage::os::{LocalSocket, NamelessMemory};
+use litefoot_storage::worker::panic_text;
+use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The longest sleep of SQLite's busy handler.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// A member's connection in the owner.
+pub(super) struct Served {
+    vfs: Arc<Vfs>,
+    database: Arc<OpenDatabase>,
+    main: Option<Box<MainFile>>,
+    /// Its journal and its log.
+    companions: [Option<AnyHandle>; 2],
+    /// The memory of the wal-index that it has.
+    memory: Option<Arc<NamelessMemory>>,
+    /// The failure of a write that nobody has heard of yet.
+    failed: Option<Error>,
+    buffer: Vec<u8>,
+}
+
+/// What a call that has succeeded says.
+#[derive(Default)]
+struct Answer {
+    flag: bool,
+    value: u64,
+    /// Bytes of the buffer that are its data.
+    bytes: usize,
+    sends_memory: bool,
+}
+
+impl Answer {
+    fn flag(flag: bool) -> Answer {
+        Answer { flag, ..Answer::default() }
+    }
+
+    fn value(value: u64) -> Answer {
+        Answer { value, ..Answer::default() }
+    }
+}
+
+impl Served {
+    /// Opens a handle for a member, as its first call wants it.
+    pub(super) fn new(vfs: Arc<Vfs>, database: Arc<OpenDatabase>, flags: u64) -> Served {
+        let read_only = flags & READ_ONLY != 0;
+        let main = MainFile::new(database.clone(), read_only, flags & POWERSAFE != 0, false);
+        main.note_member();
+        Served {
+            vfs,
+            database,
+            main: Some(Box::new(main)),
+            companions: [None, None],
+            memory: None,
+            failed: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Makes the calls of a member until it closes its file, or is gone.
+    pub(super) fn serve(mut self, socket: &LocalSocket, incoming: &mut Incoming) {
+        let mut outgoing = Vec::new();
+        while self.main.is_some() {
+            let Ok(Some(frame)) = incoming.next(socket) else { break };
+            let Some((call, wants_reply)) = Call::decode(frame) else { break };
+            let result = self.answer(&call);
+            if !wants_reply {
+                if let Err(error) = result {
+                    self.failed.get_or_insert(error);
+                }
+                continue;
+            }
+            let sends_memory = matches!(&result, Ok(answer) if answer.sends_memory);
+            outgoing.clear();
+            self.encode(&call, result, &mut outgoing);
+            let descriptor = self.memory.as_ref().filter(|_| sends_memory).map(|memory| memory.descriptor());
+            if socket.send(&outgoing, descriptor as Option<BorrowedFd<'_>>).is_err() {
+                break;
+            }
+        }
+        self.end();
+    }
+
+    /// Carries a call out. A panic latches the database.
+    fn answer(&mut self, call: &Call<'_>) -> Result<Answer> {
+        let failed = self.failed.take();
+        if let Some(error) = failed.filter(|_| !call.operation.gives_back()) {
+            return Err(error);
+        }
+        let answer = caught(|| self.carry_out(call));
+        if let Err(Error::Panic(text)) = &answer {
+            self.database.db().latch_after_panic(text);
+        }
+        answer
+    }
+
+    fn encode(&self, call: &Call<'_>, result: Result<Answer>, outgoing: &mut Vec<u8>) {
+        fn reply(outcome: Outcome, flag: bool, value: u64, data: &[u8]) -> Reply<'_> {
+            Reply { outcome, flag, value, data }
+        }
+        match result {
+            Ok(answer) => {
+                let data = self.buffer.get(..answer.bytes).unwrap_or_default();
+                reply(Outcome::Done, answer.flag, answer.value, data).encode(outgoing);
+            }
+            Err(Error::ShortRead) => {
+                let data = self.buffer.get(..call.b as usize).unwrap_or_default();
+                reply(Outcome::ShortRead, false, 0, data).encode(outgoing);
+            }
+            Err(Error::Busy) => {
+                reply(Outcome::Busy, refused_writer::has_note(), 0, &[]).encode(outgoing);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                reply(Outcome::Failed, false, error.code() as u64, text.as_bytes()).encode(outgoing);
+            }
+        }
+    }
+
+    fn file(&mut self, file: FileOf) -> Result<&mut (dyn Handle + 'static)> {
+        let [journal, wal] = &mut self.companions;
+        let companion = match file {
+            FileOf::Main => return Ok(self.main.as_deref_mut().ok_or_else(unexpected)?),
+            FileOf::Journal => journal,
+            FileOf::Wal => wal,
+        };
+        Ok(&mut **companion.as_mut().ok_or_else(unexpected)?)
+    }
+
+    fn main(&mut self) -> Result<&mut MainFile> {
+        self.main.as_deref_mut().ok_or_else(unexpected)
+    }
+
+    fn carry_out(&mut self, call: &Call<'_>) -> Result<Answer> {
+        let (a, b) = (call.a, call.b);
+        match call.operation {
+            Operation::Read => {
+                let bytes =
+                    usize::try_from(b).ok().filter(|bytes| *bytes < MOST_BYTES / 2).ok_or_else(unexpected)?;
+                let mut buffer = std::mem::take(&mut self.buffer);
+                if buffer.len() < bytes {
+                    buffer.resize(bytes, 0);
+                }
+                let read = self.file(call.file).and_then(|file| file.read(&mut buffer[..bytes], a));
+                self.buffer = buffer;
+                read.map(|()| Answer { bytes, ..Answer::default() })
+            }
+            Operation::Write => self.file(call.file)?.write(call.data, a).map(|()| Answer::default()),
+            Operation::Truncate => self.file(call.file)?.truncate(a).map(|()| Answer::default()),
+            Operation::Sync => self.file(call.file)?.sync().map(|()| Answer::default()),
+            Operation::Size => self.file(call.file)?.size().map(Answer::value),
+            Operation::Close => self.close(call.file).map(|()| Answer::default()),
+            Operation::Lock => self.main()?.lock(level(a)?).map(|()| Answer::default()),
+            Operation::Unlock => self.main()?.unlock(level(a)?).map(|()| Answer::default()),
+            Operation::IsReserved => self.main()?.is_reserved().map(Answer::flag),
+            Operation::Control => self.control(ControlKind::of(a).ok_or_else(unexpected)?, b),
+            Operation::Pragma => self.pragma(a & 1 != 0, call.data),
+            Operation::ShmMap => self.map(a, b, call.data == [1]),
+            Operation::ShmLock => {
+                let (first, count) = slots(a, b)?;
+                let (exclusive, statement) = statement::decode(call.data.first().copied().unwrap_or(1));
+                let main = self.main()?;
+                main.note_statement(statement);
+                main.shm_lock(first, count, exclusive).map(|()| Answer::default())
+            }
+            Operation::ShmUnlock => {
+                let (first, count) = slots(a, b)?;
+                self.main()?.shm_unlock(first, count).map(|()| Answer::default())
+            }
+            Operation::ShmUnmap => {
+                self.leave_memory();
+                self.main()?.shm_unmap(a != 0).map(|()| Answer::default())
+            }
+            Operation::Open => self.open(call.file, a as c_int),
+            Operation::Delete => {
+                let path = self.path(call.file)?;
+                self.vfs.delete(&path, a != 0).map(|()| Answer::default())
+            }
+            Operation::Access => {
+                let path = self.path(call.file)?;
+                self.vfs.access(&path, a as c_int).map(Answer::flag)
+            }
+            Operation::Sleep => Ok(Answer::flag(sleep(Duration::from_micros(a)))),
+            Operation::Hello => Err(unexpected()),
+        }
+    }
+
+    /// The path of the journal or the log.
+    fn path(&self, file: FileOf) -> Result<PathBuf> {
+        let companion = match file {
+            FileOf::Main => return Err(unexpected()),
+            FileOf::Journal => Companion::Journal,
+            FileOf::Wal => Companion::Wal,
+        };
+        Ok(companion.of(self.database.db().path()))
+    }
+
+    fn open(&mut self, file: FileOf, flags: c_int) -> Result<Answer> {
+        let path = self.path(file)?;
+        let connection = self.main()?.connection_state().cloned();
+        let opened = self.vfs.open_companion_file(&path, flags, connection)?;
+        if let Some(place) = self.companions.get_mut((file as usize).wrapping_sub(1)) {
+            *place = Some(opened.handle);
+        }
+        Ok(Answer::value(opened.flags as u64))
+    }
+
+    fn close(&mut self, file: FileOf) -> Result<()> {
+        if file == FileOf::Main {
+            self.companions = [None, None];
+            self.leave_memory();
+            return self.main.take().map_or(Ok(()), |main| main.close());
+        }
+        let handle = self.companions.get_mut((file as usize).wrapping_sub(1)).and_then(Option::take);
+        handle.map_or(Ok(()), AnyHandle::close)
+    }
+
+    fn control(&mut self, kind: ControlKind, value: u64) -> Result<Answer> {
+        let mut number = value as c_int;
+        let control = match kind {
+            ControlKind::PersistWal => Control::PersistWal(&mut number),
+            ControlKind::PowersafeOverwrite => Control::PowersafeOverwrite(&mut number),
+            ControlKind::HasMoved => Control::HasMoved(&mut number),
+            ControlKind::ExternalReader => Control::ExternalReader(&mut number),
+            ControlKind::Connected => Control::Connected,
+            ControlKind::SeveralFiles => Control::SeveralFiles,
+            ControlKind::CommitDone => Control::CommitDone,
+        };
+        let handled = self.main()?.control(control)?;
+        Ok(Answer { flag: matches!(handled, Handled::Yes), ..Answer::value(i64::from(number) as u64) })
+    }
+
+    fn pragma(&mut self, has_value: bool, data: &[u8]) -> Result<Answer> {
+        let mut parts = data.splitn(2, |byte| has_value && *byte == 0).map(String::from_utf8_lossy);
+        let (name, value, mut answer) = (parts.next().unwrap_or_default(), parts.next(), None);
+        let call = PragmaCall { name: &name, value: value.as_deref(), answer: &mut answer };
+        let handled = self.main()?.control(Control::Pragma(call))?;
+        let text = answer.unwrap_or_default();
+        if text.len() > MOST_BYTES / 2 {
+            return Err(unexpected());
+        }
+        self.buffer.resize(text.len().max(self.buffer.len()), 0);
+        self.buffer[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(Answer {
+            flag: matches!(handled, Handled::Yes),
+            value: u64::from(!text.is_empty()),
+            bytes: text.len(),
+            sends_memory: false,
+        })
+    }
+
+    /// Makes a region of the wal-index, and gives the member its memory with the first one.
+    fn map(&mut self, region: u64, bytes: u64, extend: bool) -> Result<Answer> {
+        let (region, bytes) = (region as usize, bytes as usize);
+        if bytes == 0 || bytes > MOST_BYTES {
+            return Err(unexpected());
+        }
+        // While strangers have the database open, its index is a file.
+        let memory = match self.memory.take() {
+            Some(memory) => {
+                self.memory = Some(memory);
+                None
+            }
+            None => Some(self.database.wal_index().join_member().ok_or(Error::Busy)?),
+        };
+        let sends_memory = memory.is_some();
+        if sends_memory {
+            self.memory = memory;
+        }
+        let found = self.main()?.shm_map(region, bytes, extend);
+        let is_there = matches!(&found, Ok(Some(_)));
+        if sends_memory && !is_there {
+            self.leave_memory();
+        }
+        found.map(|found| Answer { sends_memory: sends_memory && is_there, ..Answer::flag(found.is_some()) })
+    }
+
+    fn leave_memory(&mut self) {
+        if self.memory.take().is_some() {
+            self.database.wal_index().leave_member();
+        }
+    }
+
+    /// The stream has ended. A member that has closed its file has nothing left.
+    fn end(mut self) {
+        if let Some(main) = self.main.take() {
+            let abandoned = caught(|| main.abandon());
+            if let Err(Error::Panic(text)) = &abandoned {
+                self.database.db().latch_after_panic(text);
+            }
+            self.companions = [None, None];
+            self.leave_memory();
+        }
+    }
+}
+
+/// The result of a call; a panic becomes an error.
+fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::Panic(panic_text(&*panic))))
+}
+
+/// What a member of this build does not send.
+fn unexpected() -> Error {
+    Error::Io("a member of a group has sent what its owner does not understand".to_owned())
+}
+
+fn level(number: u64) -> Result<Level> {
+    [Level::None, Level::Shared, Level::Reserved, Level::Pending, Level::Exclusive]
+        .into_iter()
+        .find(|level| *level as u64 == number)
+        .ok_or_else(unexpected)
+}
+
+fn slots(first: u64, count: u64) -> Result<(usize, usize)> {
+    let most = SQLITE_SHM_NLOCK as u64;
+    let is_range = first < most && count >= 1 && count <= most - first;
+    if is_range { Ok((first as usize, count as usize)) } else { Err(unexpected()) }
+}
+
+/// Waits in line where an attempt of this member's was refused; `false` where nothing was waited for.
+fn sleep(time: Duration) -> bool {
+    let begun = Instant::now();
+    refused_writer::sleeps_in_queue(time.min(LONGEST_SLEEP)) || begun.elapsed() >= time
+}
+
+#[cfg(test)]
+mod tests;

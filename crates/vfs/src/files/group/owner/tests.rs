@@ -1,0 +1,179 @@
+use super::*;
+use crate::ffi::codes::{
+    SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE, SQLITE_OPEN_WAL,
+};
+use crate::files::vfs::VfsSetup;
+use crate::open::database::DatabaseSetup;
+use crate::options::Options;
+use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
+use litefoot_sim::SimMedium;
+use litefoot_storage::wal_file::format::Header;
+use std::path::Path;
+
+const PAGE: usize = 512;
+const REGION: u64 = 32768;
+
+#[test]
+fn levels_and_slots_of_other_programs_are_checked() {
+    for number in 0..5 {
+        assert_eq!(level(number).unwrap() as u64, number);
+    }
+    assert!(level(5).is_err() && level(u64::MAX).is_err());
+    assert_eq!(slots(3, 5).unwrap(), (3, 5));
+    for (first, count) in [(0, 0), (8, 1), (3, 6), (u64::MAX, 1), (0, u64::MAX)] {
+        assert!(slots(first, count).is_err(), "{first} {count}");
+    }
+}
+
+/// A member without its process: calls are carried out as if they had come over a stream.
+struct Member(Served);
+
+impl Member {
+    fn ask(&mut self, operation: Operation, file: FileOf, (a, b): (u64, u64), data: &[u8]) -> Result<Answer> {
+        self.0.answer(&Call::new(operation, file, a, b).with(data))
+    }
+
+    fn main(&mut self, operation: Operation, a: u64, b: u64) {
+        self.ask(operation, FileOf::Main, (a, b), &[]).unwrap();
+    }
+
+    fn lock(&mut self, slot: usize, exclusive: bool) -> Result<Answer> {
+        let statement =
+            [statement::encode(exclusive, crate::files::connection_state::MembersStatement::UNKNOWN)];
+        self.ask(Operation::ShmLock, FileOf::Main, (slot as u64, 1), &statement)
+    }
+}
+
+fn group() -> (Arc<Vfs>, Arc<OpenDatabase>) {
+    let medium = Arc::new(SimMedium::new());
+    let vfs = Arc::new(Vfs::new(VfsSetup {
+        name: "group".to_owned(),
+        medium: medium.clone(),
+        defaults: Options::default(),
+        pass_through: false,
+        keeps_logs: false,
+    }));
+    let database = Arc::new(OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/app.db"))));
+    database.wal_index().begin_group().unwrap();
+    (vfs, database)
+}
+
+fn member(vfs: &Arc<Vfs>, database: &Arc<OpenDatabase>) -> Member {
+    let mut member = Member(Served::new(vfs.clone(), database.clone(), POWERSAFE));
+    member.main(Operation::Control, ControlKind::Connected as u64, 0);
+    member
+}
+
+/// A member that has the database open in WAL mode.
+fn member_in_wal_mode(vfs: &Arc<Vfs>, database: &Arc<OpenDatabase>) -> Member {
+    let mut member = member(vfs, database);
+    member.main(Operation::Lock, Level::Shared as u64, 0);
+    let flags = (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE) as u64;
+    member.ask(Operation::Open, FileOf::Wal, (flags, 0), &[]).unwrap();
+    let mapped = member.ask(Operation::ShmMap, FileOf::Main, (0, REGION), &[1]).unwrap();
+    assert!(mapped.flag && mapped.sends_memory);
+    member
+}
+
+/// Bytes of the two copies of the index's header.
+const HEADER: usize = 96;
+
+fn region(database: &OpenDatabase) -> *mut u8 {
+    database.wal_index().map(0, REGION as usize, false).unwrap().unwrap().as_ptr()
+}
+
+fn fill_header(database: &OpenDatabase) {
+    // SAFETY: a region is longer, and nobody else uses it in these tests.
+    unsafe { region(database).write_bytes(9, HEADER) };
+}
+
+fn header_is(database: &OpenDatabase, byte: u8) -> bool {
+    // SAFETY: as above.
+    let header = unsafe { std::slice::from_raw_parts(region(database), HEADER) };
+    header.iter().all(|found| *found == byte)
+}
+
+/// Writes a transaction of one page as SQLite does, up to its sync.
+fn write_transaction(member: &mut Member) {
+    member.lock(READ_SLOTS + 1, false).unwrap();
+    member.lock(WRITE_SLOT, true).unwrap();
+    let log = Header::first(PAGE as u32, None);
+    let (bytes, checksum) = log.encode();
+    let page = [7; PAGE];
+    let (frame, _) = log.encode_frame(checksum, 1, 1, &page);
+    let at = bytes.len() as u64;
+    for (offset, data) in [(0, &bytes[..]), (at, &frame), (at + frame.len() as u64, &page)] {
+        member.ask(Operation::Write, FileOf::Wal, (offset, 0), data).unwrap();
+    }
+    member.ask(Operation::Sync, FileOf::Wal, (0, 0), &[]).unwrap();
+}
+
+#[test]
+fn a_commit_of_a_member_that_dies_before_it_is_published_counts_and_its_index_is_made_again() {
+    let (vfs, database) = group();
+    let mut other = member_in_wal_mode(&vfs, &database);
+    let mut dying = member_in_wal_mode(&vfs, &database);
+    write_transaction(&mut dying);
+    fill_header(&database);
+    assert!(other.lock(WRITE_SLOT, true).is_err());
+    dying.0.end();
+    assert!(header_is(&database, 0), "the next reader makes the index of all that is in the log");
+    let wal = database.wal().unwrap();
+    assert!(wal.not_durable().is_none() && wal.bytes() > 0);
+    other.lock(WRITE_SLOT, true).unwrap();
+    assert!(database.wal_index().has_members());
+    other.main(Operation::Close, 0, 0);
+    assert!(!database.wal_index().has_members());
+}
+
+#[test]
+fn a_member_that_only_read_leaves_the_index_as_it_is() {
+    let (vfs, database) = group();
+    let _other = member_in_wal_mode(&vfs, &database);
+    let mut dying = member_in_wal_mode(&vfs, &database);
+    dying.lock(READ_SLOTS + 1, false).unwrap();
+    fill_header(&database);
+    dying.0.end();
+    assert!(header_is(&database, 9));
+}
+
+#[test]
+fn a_rollback_transaction_of_a_member_that_dies_has_never_been() {
+    let (vfs, database) = group();
+    let mut dying = member(&vfs, &database);
+    let flags = (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE) as u64;
+    for level in [Level::Shared, Level::Reserved] {
+        dying.main(Operation::Lock, level as u64, 0);
+    }
+    dying.ask(Operation::Open, FileOf::Journal, (flags, 0), &[]).unwrap();
+    dying.ask(Operation::Write, FileOf::Journal, (0, 0), &[1; 512]).unwrap();
+    dying.main(Operation::Lock, Level::Exclusive as u64, 0);
+    dying.ask(Operation::Write, FileOf::Main, (0, 0), &[5; PAGE]).unwrap();
+    let mut other = member(&vfs, &database);
+    assert!(other.ask(Operation::Lock, FileOf::Main, (Level::Shared as u64, 0), &[]).is_err());
+    dying.0.end();
+    other.main(Operation::Lock, Level::Shared as u64, 0);
+    assert_eq!(other.ask(Operation::Size, FileOf::Main, (0, 0), &[]).unwrap().value, 0);
+}
+
+#[test]
+fn a_write_that_has_failed_fails_the_next_call_and_what_is_given_back_is_given_back() {
+    let (vfs, database) = group();
+    let mut member = Member(Served::new(vfs, database, POWERSAFE | READ_ONLY));
+    member.main(Operation::Lock, Level::Shared as u64, 0);
+    for (operation, is_refused) in
+        [(Operation::Sync, true), (Operation::Unlock, false), (Operation::Size, false)]
+    {
+        if operation != Operation::Size {
+            let failed = member.ask(Operation::Write, FileOf::Main, (0, 0), &[5; PAGE]);
+            member.0.failed = failed.err();
+        }
+        assert_eq!(member.ask(operation, FileOf::Main, (0, 0), &[]).is_err(), is_refused, "{operation:?}");
+    }
+    for (operation, file) in
+        [(Operation::Read, FileOf::Wal), (Operation::Open, FileOf::Main), (Operation::Hello, FileOf::Main)]
+    {
+        assert!(member.ask(operation, file, (0, u64::MAX), &[]).is_err(), "{operation:?}");
+    }
+    assert!(member.ask(Operation::ShmMap, FileOf::Main, (0, u64::MAX), &[1]).is_err());
+}

@@ -1,0 +1,373 @@
+//! The protocol between a member and its owner: calls and replies, as bytes of a stream between processes of one machine.
+//!
+//! ```text
+//! call    bytes behind this word (4)  operation (1)  file (1)  wants a reply (1)  0 (1)  a (8)  b (8)  data
+//! reply   bytes behind this word (4)  outcome (1)    flag (1)  0 (2)  value (8)                        data
+//! ```
+//!
+//! Numbers have the order of the machine's bytes: both ends are on it. What `a`, `b`, `flag`, `value` and the data are, each [`Operation`]
+//! says.
+//!
+//! # Invariants
+//! 1. A call that wants no reply is a write. Its failure is the reply of the next call that wants one, and that call is not carried
+//!    out, unless it gives something back.
+//! 2. A reply comes for each call that wants one, in their order. Nothing else comes.
+//! 3. No frame has more than [`MOST_BYTES`]: a longer one ends the stream.
+
+use crate::error::{Error, Result};
+use litefoot_storage::os::LocalSocket;
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Changes with the meaning of any byte here. Processes with different numbers do not join.
+pub(super) const VERSION: u64 = 1;
+
+/// Most bytes of a frame: a page, or a path, and some more.
+pub(super) const MOST_BYTES: usize = 1 << 20;
+
+/// Bytes before the data.
+const CALL_BYTES: usize = 24;
+const REPLY_BYTES: usize = 16;
+
+macro_rules! operations {
+    ($($(#[$meta:meta])* $name:ident = $number:literal,)+) => {
+        /// What a call asks for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(super) enum Operation { $($(#[$meta])* $name = $number,)+ }
+
+        impl Operation {
+            fn of(number: u8) -> Option<Operation> {
+                match number { $($number => Some(Operation::$name),)+ _ => None }
+            }
+        }
+    };
+}
+
+operations! {
+    /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is the build.
+    Hello = 1,
+    /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data.
+    Read = 2,
+    /// The data goes to offset `a`.
+    Write = 3,
+    /// The file is cut to `a` bytes.
+    Truncate = 4,
+    /// The file becomes durable.
+    Sync = 5,
+    /// The value is the length of the file.
+    Size = 6,
+    /// The file is closed.
+    Close = 7,
+    /// The lock is raised to level `a`.
+    Lock = 8,
+    /// The lock is lowered to level `a`.
+    Unlock = 9,
+    /// The flag says if some connection is about to write.
+    IsReserved = 10,
+    /// A file control: `a` is its [`ControlKind`], `b` its argument, the value what it becomes. The flag says if it was known.
+    Control = 11,
+    /// A PRAGMA: the data is its name, and, where the low bit of `a` is set, a zero and its argument. The flag says if it was known; bit 0 of the value
+    /// says if the data is an answer.
+    Pragma = 12,
+    /// Region `a` of the wal-index, of `b` bytes; the data is one byte that says if it is to be made. The flag says if it is there. With the
+    /// first one comes the descriptor of the memory.
+    ShmMap = 13,
+    /// Takes slots from `a` on, as many as `b`; the data says if exclusively, and what the statement is.
+    ShmLock = 14,
+    /// Gives slots back.
+    ShmUnlock = 15,
+    /// The wal-index is not used any more; `a` says if its file is to be deleted.
+    ShmUnmap = 16,
+    /// Opens the journal or the log with the flags `a`; the value is those that it has.
+    Open = 17,
+    /// Deletes the journal or the log; `a` says if durably.
+    Delete = 18,
+    /// The flag says if the journal or the log is there, by the flags `a`.
+    Access = 19,
+    /// Waits `a` microseconds, or less where the writer's turn has come. The flag is not set where there was no wait.
+    Sleep = 20,
+}
+
+impl Operation {
+    /// True for what is carried out also where a write before it has failed: SQLite is done with it whatever the answer is.
+    pub(super) fn gives_back(self) -> bool {
+        matches!(
+            self,
+            Operation::Close
+                | Operation::Unlock
+                | Operation::ShmUnlock
+                | Operation::ShmUnmap
+                | Operation::Sleep
+        )
+    }
+}
+
+/// Flags of the first call.
+pub(super) const READ_ONLY: u64 = 1;
+pub(super) const POWERSAFE: u64 = 2;
+
+/// File controls that an owner answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum ControlKind {
+    PersistWal = 1,
+    PowersafeOverwrite = 2,
+    HasMoved = 3,
+    ExternalReader = 4,
+    Connected = 5,
+    SeveralFiles = 6,
+    CommitDone = 7,
+}
+
+impl ControlKind {
+    pub(super) fn of(number: u64) -> Option<ControlKind> {
+        use ControlKind::*;
+        [PersistWal, PowersafeOverwrite, HasMoved, ExternalReader, Connected, SeveralFiles, CommitDone]
+            .into_iter()
+            .find(|kind| *kind as u64 == number)
+    }
+}
+
+/// The file of a connection that a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum FileOf {
+    /// The database.
+    Main = 0,
+    /// Its journal.
+    Journal = 1,
+    /// Its log.
+    Wal = 2,
+}
+
+impl FileOf {
+    fn of(number: u8) -> Option<FileOf> {
+        [FileOf::Main, FileOf::Journal, FileOf::Wal].into_iter().find(|file| *file as u8 == number)
+    }
+}
+
+/// A call of a member's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    pub operation: Operation,
+    pub file: FileOf,
+    pub a: u64,
+    pub b: u64,
+    pub data: &'a [u8],
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(operation: Operation, file: FileOf, a: u64, b: u64) -> Call<'a> {
+        Call { operation, file, a, b, data: &[] }
+    }
+
+    pub(super) fn with(self, data: &'a [u8]) -> Call<'a> {
+        Call { data, ..self }
+    }
+
+    /// Appends the call to bytes that are sent.
+    pub(super) fn encode(&self, wants_reply: bool, bytes: &mut Vec<u8>) {
+        let len = (CALL_BYTES - 4 + self.data.len()) as u32;
+        bytes.extend_from_slice(&len.to_ne_bytes());
+        bytes.extend_from_slice(&[self.operation as u8, self.file as u8, u8::from(wants_reply), 0]);
+        bytes.extend_from_slice(&self.a.to_ne_bytes());
+        bytes.extend_from_slice(&self.b.to_ne_bytes());
+        bytes.extend_from_slice(self.data);
+    }
+
+    /// The call of a frame, and whether it wants a reply; `None` for bytes that are none.
+    pub(super) fn decode(frame: &'a [u8]) -> Option<(Call<'a>, bool)> {
+        let (head, data) = frame.split_at_checked(CALL_BYTES - 4)?;
+        let call = Call {
+            operation: Operation::of(head[0])?,
+            file: FileOf::of(head[1])?,
+            a: number(head, 4)?,
+            b: number(head, 12)?,
+            data,
+        };
+        Some((call, head[2] != 0))
+    }
+}
+
+/// How a call has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Outcome {
+    /// As asked for.
+    Done = 0,
+    /// Another connection is in the way; the flag says that the next sleep waits in line.
+    Busy = 1,
+    /// Bytes behind the end of the file are zeros.
+    ShortRead = 2,
+    /// The value is the code for SQLite, and the data the text.
+    Failed = 3,
+}
+
+/// A reply of the owner's.
+#[derive(Debug)]
+pub(super) struct Reply<'a> {
+    pub outcome: Outcome,
+    pub flag: bool,
+    pub value: u64,
+    pub data: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// The reply of a call that has succeeded, and has nothing to say.
+    pub(super) const DONE: Reply<'static> =
+        Reply { outcome: Outcome::Done, flag: false, value: 0, data: &[] };
+
+    /// An error where the bytes of a read lie behind the end of the file.
+    pub(super) fn check_length(&self) -> Result<()> {
+        if self.outcome == Outcome::ShortRead { Err(Error::ShortRead) } else { Ok(()) }
+    }
+
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        let len = (REPLY_BYTES - 4 + self.data.len()) as u32;
+        bytes.extend_from_slice(&len.to_ne_bytes());
+        bytes.extend_from_slice(&[self.outcome as u8, u8::from(self.flag), 0, 0]);
+        bytes.extend_from_slice(&self.value.to_ne_bytes());
+        bytes.extend_from_slice(self.data);
+    }
+
+    pub(super) fn decode(frame: &'a [u8]) -> Option<Reply<'a>> {
+        let (head, data) = frame.split_at_checked(REPLY_BYTES - 4)?;
+        let outcome = [Outcome::Done, Outcome::Busy, Outcome::ShortRead, Outcome::Failed]
+            .into_iter()
+            .find(|outcome| *outcome as u8 == head[0])?;
+        Some(Reply { outcome, flag: head[1] != 0, value: number(head, 4)?, data })
+    }
+
+    /// The reply, or the error that it tells.
+    pub(super) fn checked(self) -> Result<Reply<'a>> {
+        match self.outcome {
+            Outcome::Done => Ok(self),
+            Outcome::Busy => Err(Error::Busy),
+            Outcome::ShortRead => Err(Error::ShortRead),
+            Outcome::Failed => Err(Error::Owners {
+                code: self.value as c_int,
+                text: String::from_utf8_lossy(self.data).into_owned(),
+            }),
+        }
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Frames of a stream, as they come.
+#[derive(Default)]
+pub(super) struct Incoming {
+    bytes: Vec<u8>,
+    begin: usize,
+    end: usize,
+    /// A descriptor that has come, until it is taken.
+    pub descriptor: Option<OwnedFd>,
+}
+
+/// Room that bytes of a stream are received into, at least.
+const ROOM: usize = 16 << 10;
+
+impl Incoming {
+    /// Waits for the next frame, without its length; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// Errors of the system; a frame is too long.
+    pub(super) fn next(&mut self, socket: &LocalSocket) -> io::Result<Option<&[u8]>> {
+        loop {
+            let have = self.end - self.begin;
+            let needed = match self.bytes.get(self.begin..self.begin + 4) {
+                Some(word) if have >= 4 => {
+                    4 + u32::from_ne_bytes([word[0], word[1], word[2], word[3]]) as usize
+                }
+                _ => 4,
+            };
+            if needed > MOST_BYTES {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            if needed > 4 && have >= needed {
+                let frame = self.begin + 4..self.begin + needed;
+                self.begin += needed;
+                return Ok(self.bytes.get(frame));
+            }
+            self.make_room(needed);
+            let room = self.bytes.get_mut(self.end..).unwrap_or_default();
+            let (count, descriptor) = socket.receive(room)?;
+            if descriptor.is_some() {
+                self.descriptor = descriptor;
+            }
+            if count == 0 {
+                return Ok(None);
+            }
+            self.end += count;
+        }
+    }
+
+    /// Room for a frame of so many bytes, of which some are there.
+    fn make_room(&mut self, needed: usize) {
+        if self.begin > 0 {
+            self.bytes.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+        }
+        let room = needed.max(ROOM);
+        if self.bytes.len() < room {
+            self.bytes.resize(room, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use litefoot_storage::os::LocalListener;
+
+    #[test]
+    fn calls_and_replies_arrive_as_they_were_sent_in_any_pieces() {
+        let name = format!("litefoot-protocol-{}", std::process::id());
+        let listener = LocalListener::bind(&name).unwrap().unwrap();
+        let here = LocalSocket::connect(&name).unwrap().unwrap();
+        let there = listener.accept().unwrap();
+        let large = vec![7; 100_000];
+        let mut bytes = Vec::new();
+        Call::new(Operation::Write, FileOf::Wal, 5, 6).with(&large).encode(false, &mut bytes);
+        Call::new(Operation::Lock, FileOf::Main, 2, 0).encode(true, &mut bytes);
+        Reply { outcome: Outcome::Failed, flag: true, value: 10, data: b"why" }.encode(&mut bytes);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for piece in bytes.chunks(777) {
+                    here.send(piece, None).unwrap();
+                }
+                here.close();
+            });
+            let mut incoming = Incoming::default();
+            let (call, wants_reply) = Call::decode(incoming.next(&there).unwrap().unwrap()).unwrap();
+            assert_eq!((call.operation, call.file, call.a, call.b), (Operation::Write, FileOf::Wal, 5, 6));
+            assert!(call.data == large && !wants_reply);
+            let (call, wants_reply) = Call::decode(incoming.next(&there).unwrap().unwrap()).unwrap();
+            assert!(call.operation == Operation::Lock && wants_reply);
+            let reply = Reply::decode(incoming.next(&there).unwrap().unwrap()).unwrap();
+            assert!(reply.flag);
+            let error = reply.checked().unwrap_err();
+            assert_eq!((error.code(), error.to_string()), (10, "why".to_owned()));
+            assert!(incoming.next(&there).unwrap().is_none());
+        });
+    }
+
+    #[test]
+    fn bytes_that_are_no_frame_are_refused() {
+        for frame in
+            [&b""[..], &[0; 12], &[99; 40], &[2, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
+        {
+            assert!(Call::decode(frame).is_none());
+        }
+        assert!(Reply::decode(&[0; 11]).is_none() && Reply::decode(&[9; 12]).is_none());
+        let name = format!("litefoot-frames-{}", std::process::id());
+        let listener = LocalListener::bind(&name).unwrap().unwrap();
+        let here = LocalSocket::connect(&name).unwrap().unwrap();
+        here.send(&u32::MAX.to_ne_bytes(), None).unwrap();
+        assert!(Incoming::default().next(&listener.accept().unwrap()).is_err());
+    }
+}
