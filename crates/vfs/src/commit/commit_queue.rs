@@ -18,6 +18,7 @@ use crate::stats::FallbackCause;
 use crate::txn::wal_frames::Transaction;
 use litefoot_storage::commit_log::CommitLog;
 use litefoot_storage::commit_log::format::BLOCK_BYTES;
+use litefoot_storage::log_file::Durability;
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -138,11 +139,16 @@ impl CommitQueue {
 
     /// True where a transaction can be logged as deltas: all before it are in a log or in the queue, and a generation of deltas
     /// is open or may begin. Another one goes to the redo log as pages of so many bytes, and is counted.
-    pub fn takes_deltas(&mut self, transaction: Transaction, page_bytes: u64) -> bool {
+    pub fn takes_deltas(
+        &mut self,
+        transaction: Transaction,
+        page_bytes: u64,
+        durability: Durability,
+    ) -> bool {
         let can_begin = self.redo_bytes == 0 && self.delta_start.may_begin();
         let takes = transaction.first <= self.taken && (self.ready || can_begin);
         if !takes {
-            self.delta_start.note_pages(page_bytes);
+            self.delta_start.note_pages(page_bytes, durability);
         }
         takes
     }
@@ -409,7 +415,7 @@ mod tests {
             ),
             (CommitQueue::behind(2, DeltaStart::new(false), 0), frames(2, 4), false, "the first of few"),
         ] {
-            assert_eq!(queue.takes_deltas(transaction, 1), expected, "{what}");
+            assert_eq!(queue.takes_deltas(transaction, 1, Durability::Durable), expected, "{what}");
         }
     }
 }

@@ -240,7 +240,7 @@ impl RedoLogState {
         let Some(redo) = &mut self.redo else { return Ok(false) };
         let deltas = &mut self.deltas;
         if !redo.is_empty() || redo.has_slots() || db.file_end().is_written_behind() {
-            deltas.start.note_pages((candidate.pages * dirty.page_bytes()) as u64);
+            deltas.start.note_pages((candidate.pages * dirty.page_bytes()) as u64, durability);
             return Ok(false);
         }
         if deltas.waits() && deltas.page_bytes != dirty.page_bytes() {

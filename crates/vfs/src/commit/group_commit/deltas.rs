@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 
 impl GroupCommit {
     /// True where a transaction, whose pages take so many bytes, can be logged as deltas.
-    pub fn takes_deltas(&self, transaction: Transaction, page_bytes: u64) -> bool {
-        self.queue.lock().takes_deltas(transaction, page_bytes)
+    pub fn takes_deltas(&self, transaction: Transaction, page_bytes: u64, durability: Durability) -> bool {
+        self.queue.lock().takes_deltas(transaction, page_bytes, durability)
     }
 
     /// The deltas of a transaction, whose pages take so many bytes, would take about as many.

@@ -238,10 +238,13 @@ impl Wal {
         if !db.options().logs_deltas() || transaction.end - transaction.first > MOST_FRAMES {
             return None;
         }
+        let durability = if wants_durability { Durability::Durable } else { Durability::Buffered };
         let (payload, bytes) = {
             let frames = self.frames.read();
             let bytes = ((transaction.end - transaction.first) * frames.page_bytes()) as u64;
-            if frames.has_spilled_pages(transaction) || !self.commits.takes_deltas(transaction, bytes) {
+            if frames.has_spilled_pages(transaction)
+                || !self.commits.takes_deltas(transaction, bytes, durability)
+            {
                 return None;
             }
             (self.deltas.lock().encode(&frames, &*self.data, transaction), bytes)
