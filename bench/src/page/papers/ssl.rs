@@ -189,8 +189,6 @@ pub const SECTION: Section = Section {
                 run("litefoot, deltas", "device_bytes.{}.deltas_over_wal_full"),
                 run("litefoot, statements", "device_bytes.{}.statements_over_wal_full"),
             ],
-            question: NOT_ITS_TRACES,
-            differs: "the paper counts writes of files; these have the journal and the metadata of the file system, too.",
             ..SSL
         },
         Chart {
