@@ -10,6 +10,7 @@ pub(crate) mod faults;
 mod group;
 pub(crate) mod histories;
 pub(crate) mod kill;
+pub(crate) mod members;
 mod pcg;
 pub(crate) mod peers;
 mod psqlite;
@@ -112,6 +113,20 @@ pub const ALL: &[Experiment] = &[
         measures: false,
         flags: &[Flag::Rounds],
         run: kill::run,
+    },
+    Experiment {
+        name: "members",
+        description: "1, 2, 4 and 8 processes that write: as a group with one owner, and on stock SQLite",
+        measures: false,
+        flags: &[],
+        run: members::run,
+    },
+    Experiment {
+        name: "member-kills",
+        description: "processes of a group killed at work, their owner among them: nothing acknowledged may be lost",
+        measures: false,
+        flags: &[Flag::Seconds],
+        run: members::run_kills,
     },
     Experiment {
         name: "histories",

@@ -58,7 +58,12 @@ impl Channel {
 
     /// True if the owner may still answer.
     pub(super) fn is_alive(&self) -> bool {
-        !self.is_broken.load(Ordering::Acquire) && self.generation == fork::generation()
+        !self.is_broken.load(Ordering::Acquire) && self.is_of_this_process()
+    }
+
+    /// True unless it is the parent's of a forked child.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.generation == fork::generation()
     }
 
     fn lost(&self) -> Error {

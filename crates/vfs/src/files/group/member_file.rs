@@ -89,6 +89,22 @@ impl MemberFile {
             || self.level == Level::Shared && !self.regions.is_empty() && self.shared | self.exclusive == 0
     }
 
+    /// The owner is gone before the connection: what it has left is brought home by the next one, also where that is this process and no
+    /// transaction follows. Otherwise stock SQLite might see an older commit.
+    #[cold]
+    fn leave_after_owner(&mut self) {
+        self.level = Level::None;
+        if self.channel.is_of_this_process() && self.meet_next_owner().is_ok() {
+            for (operation, level) in [
+                (Operation::Lock, Level::Shared),
+                (Operation::Unlock, Level::None),
+                (Operation::Close, Level::None),
+            ] {
+                let _ = self.tell(&Self::call(operation, level as u64, 0));
+            }
+        }
+    }
+
     /// Makes a call that may begin a transaction: with the next owner, where the last one is gone.
     fn begin<T>(&mut self, call: impl Fn(&MemberFile) -> Result<T>) -> Result<T> {
         let may_begin = self.is_between_transactions();
@@ -166,7 +182,14 @@ fn mask(first: usize, count: usize) -> u8 {
 
 impl Handle for MemberFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        read(&self.channel, FileOf::Main, buf, offset)
+        let read_once = |this: &MemberFile, buf: &mut [u8]| read(&this.channel, FileOf::Main, buf, offset);
+        let result = read_once(self, buf);
+        // SQLite reads the header when it opens the file, without a lock.
+        if self.level == Level::None && !self.channel.is_alive() {
+            self.meet_next_owner()?;
+            return read_once(self, buf);
+        }
+        result
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
@@ -188,12 +211,14 @@ impl Handle for MemberFile {
         size(&self.channel, FileOf::Main)
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
-        drop(self.regions);
-        match self.channel.tell(&Call::new(Operation::Close, FileOf::Main, 0, 0)) {
-            Err(_) if !self.channel.is_alive() => Ok(()),
-            told => told,
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.regions.clear();
+        let told = self.tell(&Self::call(Operation::Close, 0, 0));
+        if self.channel.is_alive() {
+            return told;
         }
+        self.leave_after_owner();
+        Ok(())
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
@@ -236,8 +261,8 @@ impl Handle for MemberFile {
             }
             Control::Growth => {}
             Control::Connected => {
-                self.control_of(ControlKind::Connected, 0)?;
                 self.receives_file_controls = true;
+                self.begin(|this| this.control_of(ControlKind::Connected, 0))?;
             }
             Control::SeveralFiles => drop(self.control_of(ControlKind::SeveralFiles, 0)?),
             Control::CommitDone => drop(self.control_of(ControlKind::CommitDone, 0)?),

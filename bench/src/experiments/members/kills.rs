@@ -1,0 +1,126 @@
+//! `member-kills`: SIGKILL to processes of a group, the owner among them.
+
+use super::process::{Plan, acknowledged};
+use super::{MODES, complaints, create, look, start};
+use crate::harness::Progress;
+use crate::options::Options;
+use crate::report::Figures;
+use crate::{Error, Result};
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const SECONDS: u64 = 300;
+const QUICK_SECONDS: u64 = 20;
+/// How long one database lives.
+const LIFE: Duration = Duration::from_secs(5);
+/// How many processes there are at a time.
+const PROCESSES: usize = 4;
+/// The longest time between two kills, in microseconds.
+const PAUSE_US: u64 = 60_000;
+/// Failures that are described.
+const DESCRIBED: usize = 10;
+
+/// Runs the experiment.
+pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
+    let mut figures = Figures::new();
+    for name in ["lives", "kills", "acknowledged", "wrong"] {
+        figures.set(name, 0.0);
+    }
+    figures.set("seed", options.seed as f64);
+    let lives = seconds.div_ceil(LIFE.as_secs()).max(1);
+    progress.begin("lives", lives);
+    for number in 0..lives {
+        let seed = options.seed.wrapping_add(number);
+        let mode = MODES[(seed % MODES.len() as u64) as usize];
+        let life = live(&options.directory, mode, seed)?;
+        for (name, more) in [
+            ("lives", 1),
+            ("kills", life.kills),
+            ("acknowledged", life.acknowledged),
+            ("wrong", u64::from(life.wrong.is_some())),
+        ] {
+            let sum = figures.get(name).unwrap_or_default() + more as f64;
+            figures.set(name, sum);
+        }
+        if let Some(wrong) = life.wrong.filter(|_| figures.alarms().len() < DESCRIBED) {
+            figures.alarm(format!("{mode}: {wrong}; again: --seed {seed} --seconds {}", LIFE.as_secs()));
+        }
+        progress.advance(1)?;
+    }
+    Ok(figures)
+}
+
+/// What one database has come to.
+#[derive(Default)]
+struct Life {
+    kills: u64,
+    acknowledged: u64,
+    wrong: Option<String>,
+}
+
+/// The processes of one database; those that live are killed when this is dropped.
+struct Processes(Vec<(i64, Child)>);
+
+impl Processes {
+    fn kill(&mut self, at: usize) -> std::io::Result<()> {
+        let (_, mut process) = self.0.swap_remove(at);
+        process.kill()?;
+        process.wait().map(drop)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        while !self.0.is_empty() {
+            let _ = self.kill(0);
+        }
+    }
+}
+
+fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
+    let failed = |source| Error::Directory { path: parent.to_owned(), source };
+    let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
+    let directory = scratch.path();
+    create(directory, mode)?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut life, mut processes, mut next) = (Life::default(), Processes(Vec::new()), 0);
+    let begun = Instant::now();
+    while begun.elapsed() < LIFE {
+        while processes.0.len() < PROCESSES {
+            let plan = Plan { directory: directory.to_owned(), writer: next, is_group: true, time: None };
+            processes.0.push((next, start(&plan)?));
+            next += 1;
+        }
+        std::thread::sleep(Duration::from_micros(random.u64(..PAUSE_US)));
+        for (writer, process) in &mut processes.0 {
+            if let Some(status) = process.try_wait().map_err(failed)? {
+                let complaints = std::fs::read_to_string(complaints(directory, *writer)).unwrap_or_default();
+                let said: Vec<&str> = complaints.lines().collect();
+                life.wrong =
+                    Some(format!("process {writer} has ended by itself: {status}: {}", said.join("; ")));
+                return Ok(life);
+            }
+        }
+        // Now and then all of them: the next one recovers.
+        let many = if random.u8(..20) == 0 { PROCESSES } else { 1 };
+        for _ in 0..many {
+            let at = random.usize(..processes.0.len());
+            processes.kill(at).map_err(failed)?;
+            life.kills += 1;
+        }
+    }
+    drop(processes);
+    for is_group in [true, false] {
+        if let Some(wrong) = look(directory, 0..next, is_group)? {
+            life.wrong = Some(wrong);
+            return Ok(life);
+        }
+    }
+    for writer in 0..next {
+        let text = std::fs::read_to_string(acknowledged(directory, writer)).unwrap_or_default();
+        life.acknowledged += text.lines().count() as u64;
+    }
+    Ok(life)
+}

@@ -1,0 +1,172 @@
+//! `members`: several processes that write one database, as a group and on stock SQLite; `member-kills`: the same, killed.
+//!
+//! Processes commit for a while, each as fast as it can, with a connection of its own and the busy timeout of common drivers
+//! (5 s). The sides take turns. After each round stock SQLite looks for every acknowledged commit. `member-kills` ends a random
+//! process by SIGKILL at random moments, the owner among them, and begins another one in its place.
+//!
+//! | figure | meaning |
+//! |---|---|
+//! | `txn_per_s.MODE_N.SIDE` | commits a second of N processes together; median of the rounds |
+//! | `least_over_most.MODE_N.SIDE` | commits of the process that made fewest over those of the one that made most |
+//! | `p999_ms.MODE_N.SIDE`, `longest_ms.MODE_N.SIDE` | of the process served worst |
+//! | `failed.MODE_N.SIDE` | transactions that have failed, of all rounds |
+//! | `ratio.MODE_N` | `txn_per_s` of the group over that of stock SQLite; median of the rounds |
+//! | `kills`, `acknowledged`, `wrong` | of `member-kills`: processes killed, commits acknowledged, lives after which something was missing or damaged |
+
+mod kills;
+mod process;
+
+use crate::harness::{self, Progress, interleave, median, median_ratio, open_stock};
+use crate::options::Options;
+use crate::report::Figures;
+use crate::{Error, Result};
+pub(super) use kills::run as run_kills;
+use process::{DATABASE, Plan, SCHEMA};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+
+const ROUND: Duration = Duration::from_secs(4);
+const QUICK_ROUND: Duration = Duration::from_millis(700);
+const COUNTS: [i64; 4] = [1, 2, 4, 8];
+const MODES: [&str; 2] = ["wal", "delete"];
+/// The sides, and whether they are a group.
+const SIDES: [(&str, bool); 2] = [("group", true), ("stock", false)];
+
+/// The name of the process for [`crate::child`].
+pub(crate) const CHILD: &str = "member";
+
+/// The process that commits.
+pub(crate) fn commit(arguments: &[String]) -> std::result::Result<(), String> {
+    process::run(&Plan::of(arguments)?)
+}
+
+/// What the processes of a round have made.
+struct Round {
+    commits: Vec<f64>,
+    p999_ms: f64,
+    longest_ms: f64,
+    failed: f64,
+}
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let time = if options.quick { QUICK_ROUND } else { ROUND };
+    let mut figures = Figures::new();
+    progress.begin("rounds", (MODES.len() * COUNTS.len() * SIDES.len() * harness::MIN_ROUNDS) as u64);
+    for mode in MODES {
+        for count in COUNTS {
+            let rounds = interleave(&SIDES, 0, |_, (_, is_group)| {
+                let round = round(&options.directory, mode, count, *is_group, time)?;
+                progress.advance(1)?;
+                Ok(round)
+            })?;
+            note(&mut figures, &format!("{mode}_{count}"), &rounds, time);
+        }
+    }
+    Ok(figures)
+}
+
+fn note(figures: &mut Figures, name: &str, sides: &[Vec<Round>], time: Duration) {
+    let rates: Vec<Vec<f64>> = sides
+        .iter()
+        .map(|rounds| {
+            rounds.iter().map(|round| round.commits.iter().sum::<f64>() / time.as_secs_f64()).collect()
+        })
+        .collect();
+    for (((side, _), rounds), rates) in SIDES.iter().zip(sides).zip(&rates) {
+        let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value));
+        let least = |round: &Round| {
+            let least = round.commits.iter().copied().fold(f64::INFINITY, f64::min);
+            least / round.commits.iter().copied().fold(1.0, f64::max)
+        };
+        figures.set(format!("txn_per_s.{name}.{side}"), median(rates.iter().copied()));
+        figures.set(format!("least_over_most.{name}.{side}"), of(&least));
+        figures.set(format!("p999_ms.{name}.{side}"), of(&|round| round.p999_ms));
+        figures.set(format!("longest_ms.{name}.{side}"), of(&|round| round.longest_ms));
+        figures.set(format!("failed.{name}.{side}"), rounds.iter().map(|round| round.failed).sum());
+    }
+    if let [group, stock] = &rates[..] {
+        figures.set(format!("ratio.{name}"), median_ratio(group, stock));
+    }
+}
+
+fn round(parent: &Path, mode: &str, count: i64, is_group: bool, time: Duration) -> Result<Round> {
+    let failed = |source| Error::Directory { path: parent.to_owned(), source };
+    let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
+    let directory = scratch.path();
+    create(directory, mode)?;
+    let start = |writer| start(&Plan { directory: directory.to_owned(), writer, is_group, time: Some(time) });
+    let processes: Vec<Child> = (0..count).map(start).collect::<Result<_>>()?;
+    for mut process in processes {
+        let status = process.wait().map_err(failed)?;
+        if !status.success() {
+            return Err(Error::Wrong(format!("a process of {mode} has ended with {status}")));
+        }
+    }
+    let wrong = look(directory, 0..count, false)?;
+    if let Some(wrong) = wrong {
+        return Err(Error::Wrong(format!("{mode}, {count} processes: {wrong}")));
+    }
+    let mut round = Round { commits: Vec::new(), p999_ms: 0.0, longest_ms: 0.0, failed: 0.0 };
+    for writer in 0..count {
+        let text = std::fs::read_to_string(process::result(directory, writer)).map_err(failed)?;
+        let numbers: Vec<f64> = text.split(' ').filter_map(|number| number.parse().ok()).collect();
+        let [commits, longest_us, p999_us, failed] = numbers[..] else {
+            return Err(Error::Wrong(format!("a process says {text:?}")));
+        };
+        round.commits.push(commits);
+        round.p999_ms = round.p999_ms.max(p999_us / 1000.0);
+        round.longest_ms = round.longest_ms.max(longest_us / 1000.0);
+        round.failed += failed;
+    }
+    Ok(round)
+}
+
+/// Makes the database of a round.
+fn create(directory: &Path, mode: &str) -> Result<()> {
+    let make = || {
+        let db = open_stock(&directory.join(DATABASE))?;
+        let set: String = db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |row| row.get(0))?;
+        db.execute_batch(SCHEMA)?;
+        Ok(set)
+    };
+    let set = make().map_err(|source| Error::Sqlite { what: "a new database".to_owned(), source })?;
+    if set == mode { Ok(()) } else { Err(Error::Wrong(format!("the journal mode is {set}"))) }
+}
+
+/// What a process has said on its standard error.
+fn complaints(directory: &Path, writer: i64) -> PathBuf {
+    directory.join(format!("complaints-{writer}"))
+}
+
+fn start(plan: &Plan) -> Result<Child> {
+    let failed = |source| Error::Directory { path: "the running program".into(), source };
+    let errors = std::fs::File::create(complaints(&plan.directory, plan.writer)).map_err(failed)?;
+    let mut command = harness::child::command(CHILD).map_err(failed)?;
+    command.args(plan.arguments()).stderr(errors).spawn().map_err(failed)
+}
+
+/// What is wrong with a database behind its processes, by a process of litefoot's where `is_group`, or else by stock SQLite.
+fn look(directory: &Path, writers: impl Iterator<Item = i64>, is_group: bool) -> Result<Option<String>> {
+    let (_vfs, db) = process::open(&directory.join(DATABASE), is_group).map_err(Error::Wrong)?;
+    let ask = || {
+        let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        let torn = "SELECT count(*) FROM w WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
+        Ok((integrity, db.query_row(torn, [], |row| row.get::<_, i64>(0))?))
+    };
+    let (integrity, torn) =
+        ask().map_err(|source| Error::Sqlite { what: "the last look".to_owned(), source })?;
+    if integrity != "ok" {
+        return Ok(Some(integrity));
+    }
+    if torn > 0 {
+        return Ok(Some(format!("{torn} transactions are there in part")));
+    }
+    for writer in writers {
+        if let Some(n) = process::missing(&db, directory, writer).map_err(Error::Wrong)? {
+            return Ok(Some(format!("commit {n} of process {writer} was acknowledged, and is lost")));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,153 @@
+//! A process of a group, or one beside others on stock SQLite: it commits until its time is over, or it is killed.
+//!
+//! Three in four transactions insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an update. After each commit
+//! its number goes into a file beside the database, to which a killed process loses nothing.
+
+use crate::harness::{Latencies, open_stock};
+use litefoot::{Options, Vfs};
+use rusqlite::Connection;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The name of the database in its directory.
+pub(super) const DATABASE: &str = "app.db";
+/// As drivers have it.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) const SCHEMA: &str =
+    "CREATE TABLE r(writer INTEGER, n INTEGER, text TEXT, PRIMARY KEY(writer, n));
+     CREATE TABLE w(writer INTEGER PRIMARY KEY, n INTEGER);";
+
+/// What a process does.
+pub(super) struct Plan {
+    pub directory: PathBuf,
+    pub writer: i64,
+    pub is_group: bool,
+    /// How long it commits; nothing for ever.
+    pub time: Option<Duration>,
+}
+
+impl Plan {
+    /// The arguments of the process.
+    pub(super) fn arguments(&self) -> [String; 4] {
+        [
+            self.directory.to_string_lossy().into_owned(),
+            self.writer.to_string(),
+            self.is_group.to_string(),
+            self.time.map_or(0, |time| time.as_millis()).to_string(),
+        ]
+    }
+
+    pub(super) fn of(arguments: &[String]) -> Result<Plan, String> {
+        let [directory, writer, is_group, time] = arguments else { return Err("four arguments".to_owned()) };
+        let ms: u64 = time.parse().map_err(|error| format!("{time}: {error}"))?;
+        Ok(Plan {
+            directory: directory.into(),
+            writer: writer.parse().map_err(|error| format!("{writer}: {error}"))?,
+            is_group: is_group == "true",
+            time: (ms > 0).then(|| Duration::from_millis(ms)),
+        })
+    }
+}
+
+/// The file with a writer's acknowledged commits, and the one with its result.
+pub(super) fn acknowledged(directory: &Path, writer: i64) -> PathBuf {
+    directory.join(format!("acknowledged-{writer}"))
+}
+
+pub(super) fn result(directory: &Path, writer: i64) -> PathBuf {
+    directory.join(format!("result-{writer}"))
+}
+
+/// Opens a database as all processes do; what comes first must live as long.
+pub(super) fn open(path: &Path, is_group: bool) -> Result<(Option<Vfs>, Connection), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let (vfs, db) = if is_group {
+        let mut options = Options::default();
+        options.set("sharing", "group").map_err(|error| text(&error))?;
+        let vfs = Vfs::builder("members").options(options).register().map_err(|error| text(&error))?;
+        let db = vfs.open(path).map_err(|error| text(&error))?;
+        (Some(vfs), db)
+    } else {
+        (None, open_stock(path).map_err(|error| text(&error))?)
+    };
+    db.busy_timeout(BUSY_TIMEOUT).map_err(|error| text(&error))?;
+    Ok((vfs, db))
+}
+
+/// What must be there is there: the first that is not.
+pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<Option<i64>, String> {
+    let Ok(text) = std::fs::read_to_string(acknowledged(directory, writer)) else { return Ok(None) };
+    let sql = "SELECT EXISTS(SELECT 1 FROM r WHERE writer = ?1 AND n = ?2)";
+    let mut statement = db.prepare(sql).map_err(|error| error.to_string())?;
+    for n in text.lines().filter_map(|line| line.parse::<i64>().ok()) {
+        let is_there: bool =
+            statement.query_row([writer, n], |row| row.get(0)).map_err(|error| error.to_string())?;
+        if !is_there {
+            return Ok(Some(n));
+        }
+    }
+    Ok(None)
+}
+
+/// Commits, and writes how often, the longest commit and the 99.9th percentile in microseconds, and how many have failed.
+pub(super) fn run(plan: &Plan) -> Result<(), String> {
+    let (_vfs, db) = open(&plan.directory.join(DATABASE), plan.is_group)?;
+    let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
+    let path = acknowledged(&plan.directory, writer);
+    let mut log: File = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
+    // The beginning of a process meets locks as well.
+    let first = "SELECT coalesce(max(n), 0) FROM r WHERE writer = ?1";
+    let mut n: i64 = loop {
+        match db.query_row(first, [writer], |row| row.get(0)) {
+            Ok(n) => break n,
+            Err(error) if is_busy(&error) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    let (mut latencies, mut failed) = (Latencies::new().map_err(|error| error.to_string())?, 0);
+    let begun = Instant::now();
+    while plan.time.is_none_or(|time| begun.elapsed() < time) {
+        n += 1;
+        let since = Instant::now();
+        let done = if n % 4 == 0 {
+            db.execute_batch(&format!(
+                "BEGIN IMMEDIATE; INSERT INTO r VALUES({writer}, {n}, 'twice'); \
+                 INSERT OR REPLACE INTO w VALUES({writer}, {n}); COMMIT"
+            ))
+        } else {
+            db.execute_batch(&format!("INSERT INTO r VALUES({writer}, {n}, 'a row of some bytes, once')"))
+        };
+        latencies.record(since.elapsed());
+        match done {
+            Ok(()) => log.write_all(format!("{n}\n").as_bytes()).map_err(text)?,
+            Err(error) => {
+                failed += 1;
+                if let Some(code) = error.sqlite_error_code()
+                    && matches!(
+                        code,
+                        rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
+                    )
+                {
+                    return Err(error.to_string());
+                }
+                if !db.is_autocommit() {
+                    let _ = db.execute_batch("ROLLBACK");
+                }
+            }
+        }
+    }
+    let longest = latencies.percentile_us(1.0);
+    let line =
+        format!("{} {longest} {} {failed}", latencies.count() - failed, latencies.percentile_us(0.999));
+    std::fs::write(result(&plan.directory, writer), line).map_err(text)
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::SystemIoFailure)
+    )
+}
