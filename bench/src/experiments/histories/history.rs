@@ -263,7 +263,8 @@ impl History {
                 Verdict::Whole => {}
             }
             self.stock_is_safe = true;
-            if outcome.refused.is_empty() {
+            // One that was killed before it wrote has left as it found what the next one refuses.
+            if outcome.refused.is_empty() && !outcome.is_read_only() {
                 self.model.settle(seen);
             }
         }

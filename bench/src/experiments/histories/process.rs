@@ -63,6 +63,11 @@ impl Outcome {
         self.lines.iter().chain(&self.refused).any(|text| tells(&text))
     }
 
+    /// True if it was told that it can only read.
+    pub fn is_read_only(&self) -> bool {
+        self.lines.iter().any(|line| line.contains("can only be read"))
+    }
+
     /// The first refusal that does not say what to do.
     pub fn unadvised(&self) -> Option<&String> {
         let advised = self.lines.iter().any(|line| advises(line));
@@ -175,6 +180,10 @@ mod tests {
         assert_eq!((told.state.as_deref(), told.told(), told.unadvised()), (Some(&[][..]), true, None));
         let silent = outcome("refused open: disk I/O error; \n", "", 1);
         assert_eq!((silent.told(), silent.unadvised().is_some()), (false, true));
+        assert!(!told.is_read_only());
+        let waits =
+            "litefoot: /app.db: 1 committed transactions wait; the database can only be read, as it was";
+        assert!(outcome("state 3\n", waits, 1).is_read_only());
         assert_eq!(outcome("wrong: torn\n", "", 1).wrong.as_deref(), Some("wrong: torn"));
     }
 }
