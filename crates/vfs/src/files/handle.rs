@@ -16,7 +16,15 @@ use std::sync::Arc;
 pub const MMAP_SIZE_OF_INTERNAL: i64 = 1;
 
 /// The size that SQLite cuts every wish for a mapping down to, unless it was built otherwise.
-pub const MOST_MAPPED: i64 = 0x7fff_0000;
+const MOST_MAPPED: i64 = 0x7fff_0000;
+
+/// Answers the mapping size of a connection, and takes another one where SQLite asks for it.
+pub fn exchange_mmap_size(own: &mut i64, size: &mut i64) {
+    let wanted = std::mem::replace(size, *own);
+    if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
+        *own = wanted.min(MOST_MAPPED);
+    }
+}
 
 /// A file control (`SQLITE_FCNTL_*`) that litefoot answers.
 pub enum Control<'a> {

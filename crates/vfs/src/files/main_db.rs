@@ -17,7 +17,7 @@ use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::auto_checkpoint::AutoCheckpoint;
 use crate::files::connection_state::{ConnectionState, MembersStatement};
 use crate::files::durable_reads::UnsettledRead;
-use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, PragmaCall};
+use crate::files::handle::{Control, Handle, Handled, PragmaCall, exchange_mmap_size};
 use crate::files::rollback_txn::RollbackTxn;
 use crate::open::OpenDatabase;
 use crate::sync::forks::outside;
@@ -440,12 +440,7 @@ impl Handle for MainFile {
                 }
                 *moved = c_int::from(has_moved);
             }
-            Control::MmapSize(size) => {
-                let wanted = std::mem::replace(size, self.mmap_size);
-                if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
-                    self.mmap_size = wanted.min(MOST_MAPPED);
-                }
-            }
+            Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
             Control::ExternalReader(is_there) => {
                 *is_there = c_int::from(self.database.wal_index().is_read_by_others()?);
             }

@@ -2,7 +2,7 @@
 
 use crate::db::{Companion, Db};
 use crate::error::Result;
-use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED, read_exactly};
+use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size, read_exactly};
 use crate::files::journal::makes_hot;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
@@ -117,12 +117,7 @@ impl Handle for PassThroughFile {
         match control {
             // A database in a temporary file has no locks.
             Control::LockState(state) => *state = Level::None as c_int,
-            Control::MmapSize(size) => {
-                let wanted = std::mem::replace(size, self.mmap_size);
-                if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
-                    self.mmap_size = wanted.min(MOST_MAPPED);
-                }
-            }
+            Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
             _ => return Ok(Handled::No),
         }
         Ok(Handled::Yes)

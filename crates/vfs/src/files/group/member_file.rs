@@ -12,7 +12,7 @@ use crate::files::group::channel::Channel;
 use crate::files::group::link::Link;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::group::statement;
-use crate::files::handle::{Control, Handle, Handled, MMAP_SIZE_OF_INTERNAL, MOST_MAPPED};
+use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
 use crate::sync::wal_index::CHECKPOINT_SLOT;
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
@@ -250,12 +250,7 @@ impl Handle for MemberFile {
                 self.powersafe_overwrite = *value != 0;
             }
             Control::HasMoved(moved) => *moved = self.control_of(ControlKind::HasMoved, 0)? as c_int,
-            Control::MmapSize(size) => {
-                let wanted = std::mem::replace(size, self.mmap_size);
-                if wanted >= 0 && wanted != MMAP_SIZE_OF_INTERNAL {
-                    self.mmap_size = wanted.min(MOST_MAPPED);
-                }
-            }
+            Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
             Control::ExternalReader(is_there) => {
                 *is_there = self.control_of(ControlKind::ExternalReader, 0)? as c_int;
             }
