@@ -5,7 +5,8 @@
 //! process writers can wait in order, and the next one starts the moment the lock is free.
 //!
 //! Waking a thread takes longer than a small transaction. So a new writer overtakes a first waiter that is still being woken.
-//! A waiter that has waited for [`FAIRNESS`] is not overtaken any more: it is handed the ticket.
+//! A waiter that has waited for [`FAIRNESS`] is not overtaken any more: it is handed the ticket. For the same reason a writer looks
+//! again for [`SPIN`] before it sleeps: most tickets end within that time.
 //!
 //! A writer of which nothing is told before its statement has read joins the queue once it is refused, where SQLite lets it sleep
 //! ([`refused_writer`](crate::sync::refused_writer)).
@@ -18,7 +19,7 @@
 //!    SQLite's busy handling.
 //! 4. Those that wait stand in the order in which they were first refused, however often they have given up meanwhile.
 
-use litefoot_storage::sync::{Condvar, Mutex};
+use litefoot_storage::sync::{Condvar, Mutex, MutexGuard};
 use litefoot_storage::thread;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ use std::time::{Duration, Instant};
 
 /// Time for which a waiting writer may be overtaken.
 const FAIRNESS: Duration = Duration::from_micros(500);
+
+/// How long a writer looks for the end of a ticket before it sleeps. A small transaction holds its ticket for about 20 us.
+const SPIN: Duration = Duration::from_micros(60);
+/// Most writers that look at the same time. More would take the processors from the one that writes.
+const MOST_SPINNING: usize = 4;
 
 /// A connection that writes.
 pub type WriterId = u64;
@@ -44,6 +50,8 @@ struct WriterQueueState {
     /// The ticket, while a writer holds it.
     ticket: Option<Ticket>,
     waiting: VecDeque<Waiting>,
+    /// Writers that look for the end of the ticket, and have not gone to sleep.
+    spinning: usize,
 }
 
 /// The right to write.
@@ -136,6 +144,11 @@ impl WriterQueue {
         if limit.is_zero() || state.ticket.as_ref().is_some_and(|ticket| ticket.thread == thread) {
             return false;
         }
+        let (mut state, is_free) = self.spin(state, since, limit.min(SPIN));
+        if is_free {
+            state.give_ticket(writer, thread, most);
+            return true;
+        }
         let wakes = Arc::new(Condvar::new());
         let place = state.waiting.partition_point(|other| other.since <= since);
         state.waiting.insert(place, Waiting { writer, thread, since, wakes: wakes.clone() });
@@ -162,6 +175,31 @@ impl WriterQueue {
                 return is_free;
             }
         }
+    }
+
+    /// Looks for the end of the ticket for at most `time`, and lets other threads run meanwhile. Tells whether a writer that was
+    /// refused at `since` gets the ticket at once.
+    fn spin<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, WriterQueueState>,
+        since: Instant,
+        time: Duration,
+    ) -> (MutexGuard<'a, WriterQueueState>, bool) {
+        if state.spinning >= MOST_SPINNING {
+            return (state, false);
+        }
+        state.spinning += 1;
+        let begun = Instant::now();
+        let mut is_free = false;
+        while !is_free && begun.elapsed() < time {
+            drop(state);
+            std::thread::yield_now();
+            state = self.state.lock();
+            state.expire_ticket();
+            is_free = state.is_free(since);
+        }
+        state.spinning -= 1;
+        (state, is_free)
     }
 
     /// Tells whether the writer holds the ticket.
@@ -263,10 +301,33 @@ mod tests {
             (true, Some(now), true),
         ] {
             let ticket = Some(Ticket { writer: 1, thread: thread::id(), writing, expires });
-            let mut state = WriterQueueState { ticket, waiting: VecDeque::new() };
+            let mut state = WriterQueueState { ticket, ..WriterQueueState::default() };
             state.expire_ticket();
             assert_eq!(state.ticket.is_some(), remains, "{writing} {expires:?}");
         }
+    }
+
+    #[test]
+    fn a_ticket_that_ends_soon_is_taken_without_sleep_by_a_few_writers() {
+        let queue = WriterQueue::default();
+        let ended = |time| {
+            let (state, is_free) = queue.spin(queue.state.lock(), Instant::now(), time);
+            (state.spinning, is_free)
+        };
+        assert_eq!(ended(LONG), (0, true), "a ticket that is free");
+        queue.enter(1, LONG);
+        assert_eq!(ended(Duration::from_micros(1)), (0, false), "one that lasts");
+        std::thread::scope(|scope| {
+            let spins = scope.spawn(|| ended(LONG));
+            while queue.state.lock().spinning == 0 {
+                std::thread::yield_now();
+            }
+            queue.leave(1);
+            assert_eq!(spins.join().unwrap(), (0, true), "one that ends meanwhile");
+        });
+        queue.enter(1, LONG);
+        queue.state.lock().spinning = MOST_SPINNING;
+        assert_eq!(ended(LONG), (MOST_SPINNING, false), "enough others look");
     }
 
     fn wait_until_queued(writer_queue: &WriterQueue, count: usize) {
