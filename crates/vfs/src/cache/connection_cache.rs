@@ -52,6 +52,12 @@ const NOWHERE: u64 = u64::MAX;
 const CHANGING_OFFSET: u64 = 24;
 const CHANGING_BYTES: usize = 16;
 
+/// True if a read of `buf` at `offset` is SQLite's look whether the database has changed.
+#[inline]
+pub(crate) fn is_change_look(buf: &[u8], offset: u64) -> bool {
+    (buf.len() == CHANGING_BYTES) & (offset == CHANGING_OFFSET)
+}
+
 /// The first bytes of interior pages (file format, section 1.6).
 const INTERIOR: [u8; 2] = [2, 5];
 
@@ -150,8 +156,7 @@ impl ConnectionCache {
     #[inline]
     pub fn read_pinned(&mut self, cache: &Cache, buf: &mut [u8], offset: u64) -> bool {
         // One branch: the compiler takes what lies behind many for rare, and calls it.
-        let is_it = (buf.len() == CHANGING_BYTES) & (offset == CHANGING_OFFSET);
-        if !(is_it & self.is_fast(cache, self.page_bytes)) {
+        if !(is_change_look(buf, offset) & self.is_fast(cache, self.page_bytes)) {
             return false;
         }
         let Ok(buf) = <&mut [u8; CHANGING_BYTES]>::try_from(buf) else { return false };

@@ -9,13 +9,13 @@
 //! 1. Pages are asked for so often that nothing may lie between: the paths of `fetch` and `unfetch` are inlined.
 //! 2. Any call that may lose the lock, or begin to hold a transaction back, leaves the fast path first.
 
-use crate::cache::connection_cache::ConnectionCache;
+use crate::cache::connection_cache::{ConnectionCache, is_change_look};
 use crate::commit::wal::Wal;
 use crate::db::Companion;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::auto_checkpoint::AutoCheckpoint;
-use crate::files::connection_state::{ConnectionState, MembersStatement};
+use crate::files::connection_state::ConnectionState;
 use crate::files::durable_reads::UnsettledRead;
 use crate::files::handle::{Control, Handle, Handled, PragmaCall, exchange_mmap_size};
 use crate::files::rollback_txn::RollbackTxn;
@@ -39,6 +39,8 @@ pub struct MainFile {
     pub(super) rollback_txn: RollbackTxn,
     pub(super) slots: HeldSlots,
     pub(super) uses_wal_index: bool,
+    /// True from the end of that until SQLite has looked whether the database has changed.
+    pub(super) left_wal_index: bool,
     pub(super) persist_wal: bool,
     pub(super) powersafe_overwrite: bool,
     /// How much of the file is to be mapped, by what the application says.
@@ -97,6 +99,7 @@ impl MainFile {
             read_only,
             rollback_txn: RollbackTxn::default(),
             uses_wal_index: false,
+            left_wal_index: false,
             persist_wal: false,
             powersafe_overwrite,
             mmap_size: 0,
@@ -122,24 +125,6 @@ impl MainFile {
         if self.database.db().holds_back() && matches!(self.database.db().medium().info(&log), Ok(Some(_))) {
             let _ = self.database.own();
         }
-    }
-
-    /// The handle is another process's, whose statements are not known here.
-    pub(crate) fn note_member(&self) {
-        self.note_statement(MembersStatement::UNKNOWN);
-    }
-
-    /// Notes which statement the next call of a member's is for.
-    pub(crate) fn note_statement(&self, statement: MembersStatement) {
-        self.connection.note_statement(statement);
-    }
-
-    /// Closes the handle of a process that has died, at any point of a transaction.
-    pub(crate) fn abandon(mut self: Box<Self>) -> Result<()> {
-        self.unsettled = None;
-        self.abandon_wal();
-        self.connection.journal.lock().take();
-        self.close()
     }
 
     /// True if its connection is in no transaction, and SQLite has no page.
@@ -352,6 +337,9 @@ impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         if !self.looked {
             self.look();
+        }
+        if self.left_wal_index && is_change_look(buf, offset) {
+            return self.read_as_changed(buf, offset);
         }
         if self.is_beside_others() {
             return self.read_file(buf, offset);

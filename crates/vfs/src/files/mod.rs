@@ -11,6 +11,7 @@
 //! | `rollback_turns` | the order of those that wait for its lock, in a group |
 //! | `beside_others` | the same while other processes may have the database open |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
+//! | `leaving_wal` | the end of WAL mode: pages that were read do not count any more |
 //! | `durable_reads` | what a reader in WAL mode waits for |
 //! | `snapshot` | the pages that a transaction sees, for several threads |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
@@ -33,6 +34,7 @@ pub(crate) mod group;
 pub(crate) mod handle;
 pub(crate) mod journal;
 pub(crate) mod journal_content;
+mod leaving_wal;
 pub(crate) mod main_db;
 mod open_main;
 mod passthrough;

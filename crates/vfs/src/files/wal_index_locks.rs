@@ -257,20 +257,6 @@ impl MainFile {
         }
     }
 
-    /// Stops using the wal-index; its file is deleted where `delete`, and nobody else uses it.
-    pub(super) fn leave_wal_index(&mut self, delete: bool) {
-        if self.uses_wal_index {
-            self.settle();
-            self.unsettled = None;
-            self.database.wal_index().leave(&mut self.slots, delete);
-            if !self.connection.internal {
-                self.database.wal_index().note_application(false);
-            }
-            self.uses_wal_index = false;
-            self.connection.reader_slot.set_by_slots(false);
-        }
-    }
-
     /// The slots that are really taken. When our checkpoint restarts the log, SQLite locks out the readers of the log,
     /// and not the readers of the database file. Those could not go on to write (`SQLITE_BUSY_SNAPSHOT`), for no reason
     /// of the application's making. So litefoot locks them out as well.

@@ -13,6 +13,7 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::files::any_handle::AnyHandle;
+use crate::files::connection_state::MembersStatement;
 use crate::files::group::protocol::{
     Call, ControlKind, FileOf, Incoming, MOST_BYTES, Operation, Outcome, POWERSAFE, READ_ONLY, Reply,
 };
@@ -34,6 +35,26 @@ use std::time::{Duration, Instant};
 
 /// The longest sleep of SQLite's busy handler.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+impl MainFile {
+    /// The handle is another process's, whose statements are not known here.
+    fn note_member(&self) {
+        self.note_statement(MembersStatement::UNKNOWN);
+    }
+
+    /// Notes which statement the next call of a member's is for.
+    fn note_statement(&self, statement: MembersStatement) {
+        self.connection.note_statement(statement);
+    }
+
+    /// Closes the handle of a process that has died, at any point of a transaction.
+    fn abandon(mut self: Box<Self>) -> Result<()> {
+        self.unsettled = None;
+        self.abandon_wal();
+        self.connection.journal.lock().take();
+        self.close()
+    }
+}
 
 /// A member's connection in the owner.
 pub(super) struct Served {
