@@ -129,9 +129,11 @@ impl MainFile {
         self.admit(first, exclusive)?;
         let (first, count) = self.widen(first, count);
         let Some(mut is_locked) = self.take_slots(first, count, exclusive)? else { return Ok(false) };
-        if !is_locked && first == WRITE_SLOT && exclusive && !self.connection.internal {
-            // Our own checkpoint may have been faster: since the writer was admitted.
-            self.database.checkpointer().await_end_for_use(self.database.db());
+        let checkpoints = first == CHECKPOINT_SLOT || self.checkpoint != Checkpoint::None;
+        let mut may_be_ours = exclusive && (first == WRITE_SLOT || checkpoints) && !self.connection.internal;
+        while !is_locked && may_be_ours {
+            // Our own checkpoint may have been faster: since the connection was admitted.
+            may_be_ours = self.database.checkpointer().await_end_for_use(self.database.db());
             let Some(taken) = self.take_slots(first, count, exclusive)? else { return Ok(false) };
             is_locked = taken;
         }
@@ -296,31 +298,16 @@ impl MainFile {
             return Ok(());
         }
         match (first, exclusive) {
-            (WRITE_SLOT, true) if !self.database.writer_queue().may_write(self.id) => {
-                let queue = self.database.writer_queue();
-                // SQLite asks nobody to wait for a transaction that has read already. A turn that was only reserved, and our own
-                // checkpoint, must not be what is in its way.
-                let may_wait = self.connection.is_autocommit();
-                if !may_wait && queue.overtake_unused(self.id) {
-                    return Ok(());
-                }
-                if !may_wait || queue.has_turn(CHECKPOINTER) {
-                    self.database.checkpointer().await_end_for_use(self.database.db());
-                    if self.database.writer_queue().may_write(self.id) {
-                        return Ok(());
-                    }
-                }
-                self.connection.disturb();
-                self.write_refused();
-                Err(Error::Busy)
-            }
+            (WRITE_SLOT, true) => self.admit_writer(),
             (CHECKPOINT_SLOT, true) => {
                 self.database.checkpointer().await_end_for_use(self.database.db());
                 Ok(())
             }
             (READ_SLOTS.., false) => {
+                // A writer begins to read anew where it restarts the log, and the turn waits for it.
                 if self.database.checkpointer().has_turn()
                     && self.connection.has_written.load(Ordering::Relaxed)
+                    && !self.slots.writes()
                 {
                     // It is likely to write again. Its own turn, if it has that, is the checkpointer's.
                     self.database.writer_queue().leave_unless_writing(self.id);
@@ -330,6 +317,31 @@ impl MainFile {
             }
             _ => Ok(()),
         }
+    }
+
+    /// True if the writers' slot may be taken now.
+    fn admit_writer(&mut self) -> Result<()> {
+        // One look tells of the turn, and of its writer: our own checkpoint may end its turn at any time.
+        let Some(mut whose_turn) = self.database.writer_queue().in_the_way(self.id) else { return Ok(()) };
+        // SQLite asks nobody to wait for a transaction that has read already. A turn that was only reserved, and our own
+        // checkpoint, must not be what is in its way.
+        let may_wait = self.connection.is_autocommit();
+        if !may_wait && self.database.writer_queue().overtake_unused(self.id) {
+            return Ok(());
+        }
+        let checkpointer = self.database.checkpointer();
+        while whose_turn == CHECKPOINTER {
+            checkpointer.await_end_for_use(self.database.db());
+            match self.database.writer_queue().in_the_way(self.id) {
+                None => return Ok(()),
+                // The turn of a thread that is not here ends at no time: that of a parent.
+                Some(CHECKPOINTER) if !checkpointer.is_at_work() => break,
+                Some(writer) => whose_turn = writer,
+            }
+        }
+        self.connection.disturb();
+        self.write_refused();
+        Err(Error::Busy)
     }
 
     /// The database file is about to be written in place: what was committed must be in the redo log.
@@ -342,5 +354,75 @@ impl MainFile {
             self.checkpoint = Checkpoint::Logged;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::connection_state::MembersStatement;
+    use crate::files::durable_reads::Shows;
+    use crate::files::handle::Handle;
+    use crate::open::OpenDatabase;
+    use crate::open::checkpointer::{run_of_test, take_turn_of_test};
+    use crate::open::database::DatabaseSetup;
+    use litefoot_sim::SimMedium;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    fn open(is_autocommit: bool) -> MainFile {
+        let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/app.db"));
+        let main = MainFile::new(Arc::new(OpenDatabase::new(setup)), false, true, false);
+        main.connection.note_statement(MembersStatement { is_autocommit, shows: Shows::Always });
+        main
+    }
+
+    #[test]
+    fn threads_no_writer_is_refused_since_our_own_checkpoint_has_its_turn() {
+        for is_autocommit in [true, false] {
+            let mut main = open(is_autocommit);
+            for round in 0..4000 {
+                take_turn_of_test(&main.database);
+                while main.database.checkpointer().is_at_work() {
+                    let locked = main.shm_lock(WRITE_SLOT, 1, true);
+                    assert!(locked.is_ok(), "round {round}, outside of a transaction: {is_autocommit}");
+                    main.shm_unlock(WRITE_SLOT, 1).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_writer_that_begins_to_read_anew_does_not_wait_for_a_turn_that_waits_for_it() {
+        let mut main = open(true);
+        main.shm_lock(WRITE_SLOT, 1, true).unwrap();
+        take_turn_of_test(&main.database);
+        while !main.database.checkpointer().has_turn() {
+            std::thread::yield_now();
+        }
+        let begun = Instant::now();
+        main.shm_lock(READ_SLOTS + 1, 1, false).unwrap();
+        assert!(begun.elapsed() < Duration::from_millis(250), "the turn waits for 500 ms");
+        main.shm_unlock(READ_SLOTS + 1, 1).unwrap();
+        main.shm_unlock(WRITE_SLOT, 1).unwrap();
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_application_is_not_refused_for_what_our_own_thread_reads() {
+        let mut main = open(true);
+        main.shm_lock(CHECKPOINT_SLOT, 1, true).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        run_of_test(&main.database, move |there| {
+            let mut slots = there.wal_index().register();
+            assert!(there.wal_index().lock(&mut slots, READ_SLOTS + 1, 1, false));
+            sender.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            there.wal_index().unregister(&mut slots);
+        });
+        receiver.recv().unwrap();
+        main.shm_lock(READ_SLOTS + 1, 4, true).unwrap();
+        main.shm_unlock(READ_SLOTS + 1, 4).unwrap();
+        main.shm_unlock(CHECKPOINT_SLOT, 1).unwrap();
     }
 }

@@ -5,7 +5,7 @@
 //! the way of that, it is tried again when the log has grown by a quarter.
 
 use crate::db::Db;
-use crate::ffi::codes::{SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE, SQLITE_OK};
+use crate::ffi::codes::{SQLITE_BUSY, SQLITE_CHECKPOINT_PASSIVE, SQLITE_CHECKPOINT_TRUNCATE, SQLITE_OK};
 use crate::open::OpenDatabase;
 use crate::stats::Stats;
 use crate::sync::forks::{InSqlite, outside};
@@ -65,10 +65,12 @@ impl Checkpointer {
     }
 
     /// The same for those who would use the database, and counts it.
-    pub fn await_end_for_use(&self, db: &Db) {
-        if self.await_end() {
+    pub fn await_end_for_use(&self, db: &Db) -> bool {
+        let was_at_work = self.await_end();
+        if was_at_work {
             Stats::add(&db.counters().checkpoint_waits, 1);
         }
+        was_at_work
     }
 }
 
@@ -99,8 +101,10 @@ fn run(database: &OpenDatabase) {
             if attempt > 0 {
                 outside(|| std::thread::sleep(BETWEEN_ATTEMPTS));
             }
-            // The bulk of it, while commits go on.
-            connection.checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+            // The bulk of it, while commits go on. One of the application's, which is under way, does it as well.
+            if connection.checkpoint(SQLITE_CHECKPOINT_PASSIVE) == SQLITE_BUSY {
+                break;
+            }
             let _turn = outside(|| Turn::begin(database));
             // Commits that wait for their sync still read the log.
             if outside(|| wal.log(database.db(), Durability::Durable).is_err())
@@ -131,4 +135,18 @@ impl Drop for Turn<'_> {
         self.0.writer_queue().leave(CHECKPOINTER);
         self.0.checkpointer().has_turn.store(false, Ordering::Relaxed);
     }
+}
+
+/// Has the thread do something else.
+#[cfg(test)]
+pub(crate) fn run_of_test(database: &Arc<OpenDatabase>, work: impl FnOnce(&OpenDatabase) + Send + 'static) {
+    let Some(claim) = database.checkpointer().thread.claim() else { return };
+    let there = database.clone();
+    let _ = claim.start("litefoot-checkpoint", database.db().latch(), move |_| work(&there));
+}
+
+/// Has the thread take its turn, and do nothing in it.
+#[cfg(test)]
+pub(crate) fn take_turn_of_test(database: &Arc<OpenDatabase>) {
+    run_of_test(database, |there| drop(Turn::begin(there)));
 }

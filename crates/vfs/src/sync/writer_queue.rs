@@ -211,13 +211,17 @@ impl WriterQueue {
 
     /// Tells whether the writer may take the write lock now.
     pub fn may_write(&self, writer: WriterId) -> bool {
+        self.in_the_way(writer).is_none()
+    }
+
+    /// The writer whose turn it is, where that is in the way of another one.
+    pub fn in_the_way(&self, writer: WriterId) -> Option<WriterId> {
         let mut state = self.state.lock();
         state.expire_ticket();
-        match &state.ticket {
-            // The thread of the ticket may use another handle: a database that is attached to itself.
-            Some(ticket) => ticket.writer == writer || !ticket.writing && ticket.thread == thread::id(),
-            None => true,
-        }
+        let ticket = state.ticket.as_ref()?;
+        // The thread of the ticket may use another handle: a database that is attached to itself.
+        let may_write = ticket.writer == writer || !ticket.writing && ticket.thread == thread::id();
+        (!may_write).then_some(ticket.writer)
     }
 
     /// Takes the ticket from another writer that has not used it yet, for a writer that SQLite does not let wait. The
