@@ -1,5 +1,6 @@
 //! One sequence on both sides, in this process or in one that is killed.
 
+use super::deleted_journal;
 use super::side::{Content, Side, copy, difference, export};
 use super::statements::{Sequence, SequenceStep};
 use crate::harness::child;
@@ -87,17 +88,33 @@ struct Reference {
     /// After the crash and the steps that follow.
     results_after: Vec<String>,
     ended: [Content; 2],
+    /// True if SQLite had deleted a journal that it needed ([`deleted_journal`]).
+    deleted_journal: bool,
+}
+
+/// The outcome of one sequence.
+pub struct Outcome {
+    pub found: Option<Mismatch>,
+    /// As in the reference.
+    pub deleted_journal: bool,
+}
+
+/// The outcome of sequences in processes of their own.
+#[derive(Default)]
+pub struct Killed {
+    /// By seed.
+    pub found: Vec<(u64, Mismatch)>,
+    pub deleted_journals: u64,
 }
 
 fn steps(side: &mut Side, steps: &[SequenceStep]) -> Vec<String> {
     steps.iter().map(|step| side.step(step)).collect()
 }
 
-/// The contents that stock SQLite finds in a copy of the directory.
-fn stock_contents(from: &Path, name: &str) -> Result<[Content; 2], String> {
-    let directory = from.with_file_name(name);
-    copy(from, &directory)?;
-    Side::stock(&directory)?.contents()
+/// Kills stock SQLite: what it leaves in a directory, as a copy. Answers true where a deleted journal is in it.
+fn kill_stock(live: &Path, to: &Path) -> Result<bool, String> {
+    copy(live, to)?;
+    deleted_journal::restore(live, to)
 }
 
 impl Reference {
@@ -109,17 +126,22 @@ impl Reference {
         stock.begin(&sequence.beginning);
         let last = sequence.steps.len().saturating_sub(1);
         let mut results = steps(&mut stock, &sequence.steps[..last]);
-        let before = if sequence.power_cut { Some(stock_contents(&live, "before")?) } else { None };
+        let (mut before, mut deleted_journal) = (None, false);
+        if sequence.power_cut {
+            let copied = directory.join("before");
+            deleted_journal |= kill_stock(&live, &copied)?;
+            before = Some(Side::stock(&copied)?.contents()?);
+        }
         results.extend(steps(&mut stock, &sequence.steps[last..]));
         let crashed = directory.join("crashed");
-        copy(&live, &crashed)?;
+        deleted_journal |= kill_stock(&live, &crashed)?;
         drop(stock);
         let mut stock = Side::stock(&crashed)?;
         let contents = stock.contents()?;
         let results_after = steps(&mut stock, &sequence.after);
         drop(stock);
         let ended = Side::stock(&crashed)?.contents()?;
-        Ok(Reference { results, before, crashed: contents, results_after, ended })
+        Ok(Reference { results, before, crashed: contents, results_after, ended, deleted_journal })
     }
 
     /// Compares the results of the steps.
@@ -161,18 +183,22 @@ pub struct Comparison<'a> {
 
 impl Comparison<'_> {
     /// The first difference, in this process, with and without statements in the log.
-    pub fn difference(&self) -> Option<Mismatch> {
-        let found = Reference::new(self.sequence, self.directory)
-            .map_err(|error| Mismatch::Different(format!("{STOCK_FAILS}: {error}")))
-            .and_then(|reference| {
-                for statements in [false, true] {
-                    self.litefoot(&reference, statements).map_err(|why| why.after(log(statements)))?;
-                }
-                Ok(())
-            });
+    pub fn outcome(&self) -> Outcome {
+        let outcome = match Reference::new(self.sequence, self.directory) {
+            Ok(reference) => Outcome {
+                found: [false, true].into_iter().find_map(|statements| {
+                    self.litefoot(&reference, statements).map_err(|why| why.after(log(statements))).err()
+                }),
+                deleted_journal: reference.deleted_journal,
+            },
+            Err(error) => Outcome {
+                found: Some(Mismatch::Different(format!("{STOCK_FAILS}: {error}"))),
+                deleted_journal: false,
+            },
+        };
         // Files that cannot be removed are removed with the directory above.
         let _ = std::fs::remove_dir_all(self.directory);
-        found.err()
+        outcome
     }
 
     fn litefoot(&self, reference: &Reference, statements: bool) -> Result<(), Mismatch> {
@@ -222,12 +248,13 @@ impl Comparison<'_> {
 }
 
 /// Runs sequences in two processes that are killed, one with statements logged; what is different, by seed.
-pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Vec<(u64, Mismatch)>, String> {
-    let mut found = Vec::new();
+pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Killed, String> {
+    let mut killed = Killed::default();
     let mut references = Vec::new();
     for seed in seeds {
         let sequence = Sequence::new(*seed);
         let reference = Reference::new(&sequence, &directory.join(seed.to_string()))?;
+        killed.deleted_journals += u64::from(reference.deleted_journal);
         references.push((*seed, sequence, reference));
     }
     for statements in [false, true] {
@@ -242,21 +269,21 @@ pub fn run_in_processes(directory: &Path, seeds: &[u64]) -> Result<Vec<(u64, Mis
         if output.status.signal() != Some(libc::SIGKILL) {
             let said = String::from_utf8_lossy(&output.stderr);
             let what = format!("{name}: a process ended by itself: {} {}", output.status, said.trim());
-            found.push((seeds[0], what.into()));
+            killed.found.push((seeds[0], what.into()));
             continue;
         }
         for (seed, sequence, reference) in &references {
             let files = files.join(seed.to_string());
-            if let Err(why) = killed(*seed, sequence, reference, &files, statements) {
-                found.push((*seed, why.after(&format!("{name}, a process killed"))));
+            if let Err(why) = compare_killed(*seed, sequence, reference, &files, statements) {
+                killed.found.push((*seed, why.after(&format!("{name}, a process killed"))));
             }
         }
     }
-    Ok(found)
+    Ok(killed)
 }
 
 /// Looks at what a killed process left.
-fn killed(
+fn compare_killed(
     seed: u64,
     sequence: &Sequence,
     reference: &Reference,

@@ -11,6 +11,7 @@
 //! | SIGKILL | a process of its own, on real files, for one batch in ten |
 
 mod comparison;
+mod deleted_journal;
 mod raw;
 mod shrink;
 mod side;
@@ -41,6 +42,8 @@ struct Batch {
     killed: u64,
     /// Sequences that were not compared to their end, since only stock SQLite had locked a connection out.
     cut_short: u64,
+    /// Sequences in which stock SQLite had deleted a journal that it needed at the end; the reference has it.
+    stock_deleted_journal: u64,
     /// By seed.
     differences: Vec<(u64, String)>,
 }
@@ -66,6 +69,7 @@ pub(crate) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         "power_cuts",
         "killed_processes",
         "cut_short",
+        "stock_deleted_journal",
         "differences_pages",
         "differences_statements",
     ] {
@@ -97,6 +101,7 @@ fn note(figures: &mut Figures, batch: &Batch, scratch: &Path) {
         ("power_cuts", batch.power_cuts),
         ("killed_processes", batch.killed),
         ("cut_short", batch.cut_short),
+        ("stock_deleted_journal", batch.stock_deleted_journal),
         (name(false), differences(false)),
         (name(true), differences(true)),
     ] {
@@ -123,7 +128,9 @@ fn batch(scratch: &Path, seed: u64, many: u64) -> std::result::Result<Batch, Str
     let in_processes: Vec<u64> = seeds.clone().filter(|seed| is_real(*seed)).collect();
     if !in_processes.is_empty() {
         batch.killed = 2;
-        for (seed, parting) in run_in_processes(&directory, &in_processes)? {
+        let killed = run_in_processes(&directory, &in_processes)?;
+        batch.stock_deleted_journal += killed.deleted_journals;
+        for (seed, parting) in killed.found {
             batch.note(seed, parting);
         }
     }
@@ -134,7 +141,9 @@ fn batch(scratch: &Path, seed: u64, many: u64) -> std::result::Result<Batch, Str
         batch.power_cuts += u64::from(sequence.power_cut);
         if !is_real(seed) {
             let run = Comparison { seed, sequence: &sequence, directory: &directory.join(seed.to_string()) };
-            if let Some(parting) = run.difference() {
+            let outcome = run.outcome();
+            batch.stock_deleted_journal += u64::from(outcome.deleted_journal);
+            if let Some(parting) = outcome.found {
                 batch.note(seed, parting);
             }
         }

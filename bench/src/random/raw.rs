@@ -121,6 +121,12 @@ impl Db {
         self.outcome(ffi::SQLITE_OK, &Rows::default())
     }
 
+    /// Gives up the pages in the connection's cache, as far as nothing uses them.
+    pub fn forget_pages(&mut self) {
+        // SAFETY: the handle is open.
+        unsafe { ffi::sqlite3_db_release_memory(self.raw) };
+    }
+
     /// Writes over the beginning of a value in place.
     pub fn write_blob(&mut self, table: &CStr, column: &CStr, id: i64, bytes: &[u8]) -> String {
         let mut blob = null_mut();

@@ -19,7 +19,7 @@ pub fn describe(seed: u64, what: &str, directory: &Path) -> String {
             return None;
         }
         // Without some of its first statements a sequence may mean nothing.
-        match (Comparison { seed, sequence, directory }).difference() {
+        match (Comparison { seed, sequence, directory }).outcome().found {
             Some(Mismatch::Different(what)) if !what.starts_with(STOCK_FAILS) => Some(what),
             _ => None,
         }

@@ -79,6 +79,15 @@ impl Side {
         let Some(db) = self.connections.get_mut(step.connection) else { return "no connection".to_owned() };
         let said = match &step.action {
             Action::Run(sql, values) => {
+                if self.vfs.is_none() && sql.starts_with("PRAGMA journal_mode=") {
+                    // A connection of stock SQLite that leaves WAL mode may keep pages from before the newest commits.
+                    db.forget_pages();
+                }
+                if sql == "PRAGMA integrity_check" {
+                    // SQLite checks an FTS5 table by what the connection knows of it, which another one may have changed; a
+                    // query looks anew.
+                    drop(db.run("SELECT rowid FROM words LIMIT 1", &[]));
+                }
                 let said = db.run(&sql.replace("{dir}", &self.directory), values);
                 // How far a checkpoint came is each side's own.
                 if sql.starts_with("PRAGMA wal_checkpoint") { "checkpoint".to_owned() } else { said }
