@@ -49,7 +49,7 @@ fn the_figures_of_a_running_owner_are_seen_from_outside() {
         assert_eq!(after["owner"]["process"], owner.id());
         assert_eq!(after["owner"]["program"], "litefoot");
         let text = succeed(directory, &["stat", "a.db"]);
-        let line = format!("process {} (litefoot) keeps others out", owner.id());
+        let line = format!("process {} (litefoot), which shares it with whoever opens it", owner.id());
         assert!(text.contains(&line) && text.contains("litefoot commits_"), "{text}");
         owner.end();
         let idle = json(directory);

@@ -175,7 +175,7 @@ impl Trial<'_> {
                 let asked = writeln!(input, "SELECT 'ready';").map_err(|error| error.to_string());
                 let mut lines = BufReader::new(output).lines().map_while(std::io::Result::ok);
                 let ready = asked.map(|()| lines.any(|line| line == "ready"));
-                let seen = ready.and_then(|_| self.expect(&["stat", "program-wal.db"], "keeps others out"));
+                let seen = ready.and_then(|_| self.expect(&["stat", "program-wal.db"], "open for"));
                 drop(input);
                 seen
             }

@@ -56,6 +56,8 @@ pub struct Files {
     pub atomic_write_bytes: u32,
     /// The processes that use it.
     pub owner: Owner,
+    /// True where its owner shares it with whoever opens the file.
+    pub shared_on_demand: bool,
     /// The figures of its owner, where that shows them.
     pub published: Option<Published>,
 }
@@ -115,6 +117,7 @@ pub fn look(path: &Path) -> Result<Files, Failure> {
         away,
         atomic_write_bytes,
         owner,
+        shared_on_demand: unread && owner::is_shared_on_demand(info.id),
         published,
     })
 }

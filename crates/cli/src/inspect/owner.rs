@@ -84,12 +84,32 @@ impl Presence {
 /// True if the list of locks has an owner lock on that file: on all lock bytes, exclusive, and of an open file description.
 fn has_owner(locks: &str, database: FileId) -> bool {
     // 1: OFDLCK ADVISORY  WRITE -1 fe:00:131073 1073741824 1073742335
-    let device = database.device as libc::dev_t;
-    let file = format!("{:02x}:{:02x}:{}", libc::major(device), libc::minor(device), database.inode);
+    let file = place(database);
     let (first, last) = (LOCK_OFFSET.to_string(), (LOCK_OFFSET + LOCK_BYTES - 1).to_string());
     locks.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         matches!(words[..], [_, "OFDLCK", _, "WRITE", _, place, from, to] if place == file && from == first && to == last)
+    })
+}
+
+/// A file as the list of locks names it.
+fn place(database: FileId) -> String {
+    let device = database.device as libc::dev_t;
+    format!("{:02x}:{:02x}:{}", libc::major(device), libc::minor(device), database.inode)
+}
+
+/// True where the owner of a database shares it with whoever opens the file: it has a lease.
+pub fn is_shared_on_demand(database: FileId) -> bool {
+    has_lease(&std::fs::read_to_string(LOCKS).unwrap_or_default(), database)
+}
+
+/// True if the list of locks has a lease of a writer on that file.
+fn has_lease(locks: &str, database: FileId) -> bool {
+    // 1: LEASE  ACTIVE    WRITE 77 fe:00:131073 0 EOF
+    let file = place(database);
+    locks.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words[..], [_, "LEASE", "ACTIVE", "WRITE", _, place, ..] if place == file)
     })
 }
 
@@ -148,6 +168,21 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(has_owner(line, database), owned, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_found_in_the_list_of_locks() {
+        let database = FileId { device: 0xfe05, inode: 131_073 };
+        for (line, leased) in [
+            ("1: LEASE  ACTIVE    WRITE 77 fe:05:131073 0 EOF", true),
+            ("2: LEASE  BREAKING  WRITE 77 fe:05:131073 0 EOF", false),
+            ("3: LEASE  ACTIVE    READ  77 fe:05:131073 0 EOF", false),
+            ("4: LEASE  ACTIVE    WRITE 77 fe:05:131074 0 EOF", false),
+            ("5: OFDLCK ADVISORY  WRITE -1 fe:05:131073 1073741824 1073742335", false),
+            ("", false),
+        ] {
+            assert_eq!(has_lease(line, database), leased, "{line}");
         }
     }
 }

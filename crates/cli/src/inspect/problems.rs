@@ -154,6 +154,7 @@ mod tests {
             away: None,
             atomic_write_bytes: 0,
             owner: Owner::Nobody,
+            shared_on_demand: false,
             published: None,
             id: FileId { device: 0, inode: 0 },
         }

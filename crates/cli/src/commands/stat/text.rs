@@ -22,7 +22,12 @@ pub fn describe(files: &Files) -> Vec<Row> {
         add("schema cookie", header.schema_cookie.to_string());
         add("written by", format!("SQLite {}", header.sqlite_version_text()));
     } else if files.unread {
-        add("header", "not read: opening the file would make its owner share it".to_owned());
+        let why = if files.shared_on_demand {
+            "not read: opening the file would make its owner share it"
+        } else {
+            "not read: its owner keeps others out"
+        };
+        add("header", why.to_owned());
     } else if files.away.is_none() {
         add("pages", "0: an empty database".to_owned());
     }
@@ -59,7 +64,7 @@ pub fn describe(files: &Files) -> Vec<Row> {
             );
         }
     }
-    add("owner", owner(files.owner));
+    add("owner", owner(files));
     if files.owner != Owner::Nobody && files.published.is_none() {
         add("figures", "none are shown: it is another user's process, or does not use litefoot".to_owned());
     }
@@ -105,10 +110,13 @@ fn wal(files: &Files) -> String {
     format!("{} bytes, {state}", grouped(wal.bytes))
 }
 
-fn owner(owner: Owner) -> String {
-    match owner {
+fn owner(files: &Files) -> String {
+    match files.owner {
         Owner::Nobody => "nobody".to_owned(),
         Owner::Shared(id) => format!("shared: {} has it open", process(id)),
+        Owner::Exclusive(id) if files.shared_on_demand => {
+            format!("{}, which shares it with whoever opens it", process(id))
+        }
         Owner::Exclusive(id) => format!("{} keeps others out", process(id)),
     }
 }
