@@ -57,6 +57,7 @@ Examples:
   litefoot bench visitors --owner-kill            the application is killed at any moment
   litefoot bench visitors --kill-at-calls         at every call of a change of state, one after the other
   litefoot bench visitors --case select --rounds 10000   visits of that kind alone
+  litefoot bench visitors --case latency          what a visit adds, and what it leaves behind
   litefoot bench random --sequences 1000          random statements, compared with SQLite
   litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html

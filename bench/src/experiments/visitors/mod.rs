@@ -5,7 +5,8 @@
 //! waits for a lock. Each must see every commit that was acknowledged before it was started. At the end stock SQLite looks for
 //! every commit of the owner and every insert of a visitor.
 //!
-//! With `--kill-at-calls` there is an owner alone, which is killed at every call of a change of state ([`calls`]).
+//! With `--kill-at-calls` there is an owner alone, which is killed at every call of a change of state ([`calls`]). With
+//! `--case latency` it is measured what a visit adds ([`latency`]).
 //!
 //! The database begins in WAL mode, then in each rollback mode. A figure of a mode ends with its name.
 //!
@@ -14,6 +15,7 @@
 //! | `select`, `insert`, … `cp` | visits of that kind |
 //! | `visits`, `visitors_killed` | visits of all kinds; those that a SIGKILL has ended |
 //! | `visitor_errors` | visits that were refused; a note has each message |
+//! | `visitor_errors_soon` | of these, visits that were refused before 250 ms were over |
 //! | `visitor_errors_in_bursts` | the same, of visitors that came with others |
 //! | `mode_changes_refused` | `PRAGMA journal_mode` from WAL to DELETE beside the owner, which SQLite refuses |
 //! | `owners_killed` | owners that a SIGKILL has ended, with `--owner-kill` |
@@ -22,10 +24,12 @@
 //! | `owner_errors`, `stale`, `lost`, `damaged` | what must not be |
 //! | `visit_p50_us`, `visit_p99_us` | time of `sqlite3 app.db 'SELECT …'` beside the owner |
 //! | `idle_p50_us`, `idle_p99_us` | the same beside a connection of stock SQLite that is idle, by turns |
+//! | `least_over_most` | commits beside the visitors of the writer that made fewest, over those of the one that made most |
 //! | `before_per_s`, `with_per_s`, `after_per_s` | commits of the owner before the visitors, beside them, and one second after |
 
 mod calls;
 mod content;
+mod latency;
 mod owner;
 mod phase;
 mod running;
@@ -39,7 +43,7 @@ use crate::options::{Journals, Options};
 use crate::report::Figures;
 use crate::{Error, Result};
 use owner::{MODES, Plan, Side};
-use phase::{Phase, STEPS, Setup};
+use phase::{Phase, Setup, Until};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use visit::{KINDS, Kind};
@@ -60,6 +64,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     if options.kill_at_calls {
         return calls::run(options, progress);
     }
+    if options.case.as_deref() == Some(latency::NAME) {
+        return latency::run(options, progress);
+    }
     let mut figures = Figures::new();
     let kinds = kinds(options.case.as_deref(), &mut figures)?;
     let modes = match options.journals {
@@ -67,14 +74,13 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         Journals::Rollback => &MODES[1..],
         Journals::Both => &MODES[..],
     };
-    let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
-    let seconds = (seconds / modes.len() as u64).max(FEWEST_SECONDS);
+    let until = until(options, modes.len() as u64);
     let scratch = work_directory(&options.directory)?;
     let idle = scratch.path().join("idle");
     std::fs::create_dir(&idle).map_err(|source| Error::Directory { path: idle.clone(), source })?;
     let _idle = phase::idle(&idle)?;
     for (number, mode) in modes.iter().enumerate() {
-        progress.begin(mode, seconds * STEPS);
+        progress.begin(mode, until.steps());
         let setup = Setup {
             plan: Plan {
                 directory: scratch.path().join(mode),
@@ -85,14 +91,25 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
             },
             timed: kinds.iter().map(|(kind, _)| *kind).find(|kind| *kind == Kind::Select),
             kinds: kinds.clone(),
-            length: Duration::from_secs(seconds),
-            visits: options.rounds.map(|all| all.div_ceil(modes.len() as u64)),
+            until,
             kills: options.owner_kill,
             idle: idle.clone(),
         };
         Phase::run(&setup, progress)?.report(mode, &mut figures);
     }
     Ok(figures)
+}
+
+/// When each of so many journal modes ends: all visits and all seconds are shared among them.
+fn until(options: &Options, modes: u64) -> Until {
+    let visits = options.rounds.map(|all| all.div_ceil(modes));
+    let of = |seconds: u64| Duration::from_secs((seconds / modes).max(FEWEST_SECONDS));
+    match (visits, options.seconds) {
+        (Some(visits), Some(seconds)) => Until::Either(visits, of(seconds)),
+        (Some(visits), None) => Until::Visits(visits),
+        (None, Some(seconds)) => Until::Time(of(seconds)),
+        (None, None) => Until::Time(of(if options.quick { QUICK_SECONDS } else { SECONDS })),
+    }
 }
 
 /// The kinds of visits with such names whose programs are there; a note names those that are not.
@@ -104,7 +121,7 @@ fn kinds(named: Option<&str>, figures: &mut Figures) -> Result<Vec<(Kind, u32)>>
         return Err(Error::Unknown {
             what: "kind of visit",
             name: named.unwrap_or_default().to_owned(),
-            known: KINDS.map(|(_, name, _)| name).join(", "),
+            known: format!("{}, {}", KINDS.map(|(_, name, _)| name).join(", "), latency::NAME),
         });
     }
     for (program, advice) in [
@@ -127,6 +144,18 @@ fn kinds(named: Option<&str>, figures: &mut Figures) -> Result<Vec<(Kind, u32)>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn visits_and_seconds_are_shared_among_the_modes() {
+        let seconds = Duration::from_secs;
+        let of = |rounds, seconds, modes| until(&Options { rounds, seconds, ..Options::default() }, modes);
+        assert_eq!(of(None, None, 4), Until::Time(seconds(SECONDS / 4)));
+        assert_eq!(of(None, Some(3600), 1), Until::Time(seconds(3600)));
+        assert_eq!(of(Some(10_000), None, 4), Until::Visits(2_500));
+        assert_eq!(of(Some(10), Some(8), 4), Until::Either(3, seconds(FEWEST_SECONDS)));
+        let quick = Options { quick: true, ..Options::default() };
+        assert_eq!(until(&quick, 4), Until::Time(seconds(QUICK_SECONDS / 4)));
+    }
 
     #[test]
     fn visits_are_chosen_by_the_beginning_of_their_names() {

@@ -1,4 +1,4 @@
-//! One journal mode: an owner, and visitors that come to it until the time is over.
+//! One journal mode: an owner, and visitors that come to it until the time is over, or as many as were asked for.
 
 use super::content::{self, DATABASE, TABLES};
 use super::owner::{Plan, stock_sees_all};
@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Shares of the time before the first visitor, and after the last one.
-const BEFORE: f64 = 0.12;
-const AFTER: f64 = 0.12;
+/// Commits are counted for so long before the first visitor, and after the last one: a share of the time, at most this.
+const WINDOW_SHARE: f64 = 0.12;
+const WINDOW: Duration = Duration::from_secs(30);
 /// So long after the last visitor the owner is as fast as before.
 const RECOVERS: Duration = Duration::from_secs(1);
 /// Steps of the progress bar in a second.
-pub const STEPS: u64 = 10;
+const STEPS: u64 = 10;
 const STEP: Duration = Duration::from_millis(1000 / STEPS);
 
 /// Pauses between visitors in milliseconds: mostly short, and one in [`QUIET_IN`] long enough for the owner to be alone.
@@ -36,6 +36,46 @@ const KILLED_AFTER: Range<u32> = 9..16;
 const LIVES_MS: Range<u64> = 200..2_500;
 const DIES_BESIDE_US: u64 = 25_000;
 
+/// When a phase ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It takes so long in all.
+    Time(Duration),
+    /// So many visitors have come.
+    Visits(u64),
+    /// So many have come, or it takes so long: what is sooner.
+    Either(u64, Duration),
+}
+
+impl Until {
+    fn time(self) -> Option<Duration> {
+        match self {
+            Until::Time(time) | Until::Either(_, time) => Some(time),
+            Until::Visits(_) => None,
+        }
+    }
+
+    fn visits(self) -> Option<u64> {
+        match self {
+            Until::Visits(visits) | Until::Either(visits, _) => Some(visits),
+            Until::Time(_) => None,
+        }
+    }
+
+    /// How long commits are counted before the first visitor, and after the last one.
+    fn window(self) -> Duration {
+        self.time().map_or(WINDOW, |time| time.mul_f64(WINDOW_SHARE).min(WINDOW)).max(RECOVERS)
+    }
+
+    /// Steps of the progress bar.
+    pub fn steps(self) -> u64 {
+        match self {
+            Until::Visits(visits) => visits,
+            Until::Time(time) | Until::Either(_, time) => time.as_secs() * STEPS,
+        }
+    }
+}
+
 /// What a phase is run with.
 pub struct Setup {
     pub plan: Plan,
@@ -43,9 +83,7 @@ pub struct Setup {
     pub kinds: Vec<(Kind, u32)>,
     /// The kind whose time is taken.
     pub timed: Option<Kind>,
-    pub length: Duration,
-    /// Most visits, where that is limited.
-    pub visits: Option<u64>,
+    pub until: Until,
     /// True if owners are killed.
     pub kills: bool,
     /// A directory with a database beside which a connection of stock SQLite is idle.
@@ -59,7 +97,9 @@ pub struct Phase<'a> {
     random: fastrand::Rng,
     slots: Slots,
     tally: Tally,
-    /// Visits that were started; the last has this number.
+    /// The number of the last visit, also of one beside the idle connection.
+    last: u64,
+    /// Visits to the owner.
     visits: u64,
     /// The numbers of visits whose inserts were acknowledged.
     inserted: Vec<u64>,
@@ -94,21 +134,22 @@ impl Phase<'_> {
             random: fastrand::Rng::with_seed(setup.plan.seed),
             slots: Slots::open(directory).map_err(wrong)?,
             tally: Tally::new()?,
+            last: 0,
             visits: 0,
             inserted: Vec::new(),
             begun: Instant::now(),
             shown: 0,
         };
         let Some(mut owner) = phase.start()? else { return Ok(phase.tally) };
-        phase.tally.before = phase.measure(setup.length.mul_f64(BEFORE))?;
-        let (begun, commits) = (Instant::now(), phase.commits()?);
-        let end = phase.begun + setup.length.mul_f64(1.0 - AFTER);
+        let window = setup.until.window();
+        phase.tally.before = phase.measure(window)?;
+        let (begun, floor) = (Instant::now(), phase.slots.floor().map_err(wrong)?);
         let mut dies = phase.dies();
-        while Instant::now() < end && setup.visits.is_none_or(|most| phase.visits < most) {
+        while phase.goes_on() {
             phase.visit()?;
             let quiet = phase.random.u8(..QUIET_IN) == 0;
             let pause = phase.random.u64(if quiet { QUIET_MS } else { PAUSES_MS });
-            phase.sleep(Duration::from_millis(pause).min(end.saturating_duration_since(Instant::now())))?;
+            phase.sleep(Duration::from_millis(pause))?;
             if setup.kills && Instant::now() >= dies {
                 match phase.kill(owner)? {
                     Some(next) => owner = next,
@@ -117,11 +158,24 @@ impl Phase<'_> {
                 dies = phase.dies();
             }
         }
-        phase.tally.with = rate(phase.commits()? - commits, begun.elapsed());
+        let ceiling = phase.slots.floor().map_err(wrong)?;
+        for (made, (before, after)) in
+            phase.tally.made.iter_mut().zip(floor.numbers.iter().zip(ceiling.numbers))
+        {
+            *made = after.saturating_sub(*before);
+        }
+        phase.tally.with = rate(phase.tally.made.iter().sum(), begun.elapsed());
         phase.sleep(RECOVERS)?;
-        phase.tally.after = phase.measure(setup.length.mul_f64(AFTER).max(RECOVERS))?;
+        phase.tally.after = phase.measure(window)?;
         phase.end(owner)?;
         Ok(phase.tally)
+    }
+
+    /// True while more visitors shall come.
+    fn goes_on(&self) -> bool {
+        let until = self.setup.until;
+        let in_time = until.time().is_none_or(|time| self.begun.elapsed() + until.window() < time);
+        in_time && until.visits().is_none_or(|most| self.visits < most)
     }
 
     fn start(&mut self) -> Result<Option<Running>> {
@@ -153,9 +207,13 @@ impl Phase<'_> {
     fn sleep(&mut self, length: Duration) -> Result<()> {
         let end = Instant::now() + length;
         loop {
-            let steps = self.begun.elapsed().as_millis() as u64 / STEP.as_millis() as u64;
-            let most = self.setup.length.as_secs() * STEPS;
-            let steps = steps.min(most);
+            let steps = match self.setup.until {
+                Until::Visits(_) => self.visits,
+                Until::Time(_) | Until::Either(..) => {
+                    self.begun.elapsed().as_millis() as u64 / STEP.as_millis() as u64
+                }
+            };
+            let steps = steps.min(self.setup.until.steps());
             self.progress.advance(steps - self.shown)?;
             self.shown = steps;
             let left = end.saturating_duration_since(Instant::now());
@@ -177,10 +235,14 @@ impl Phase<'_> {
     }
 
     fn begin(&mut self, kind: Kind, directory: &Path) -> Result<Visit> {
-        self.visits += 1;
-        let floor =
-            if directory == self.setup.idle { Ok(content::Seen::default()) } else { self.slots.floor() };
-        Visit::start(kind, self.visits, floor.map_err(wrong)?, directory, &self.setup.plan.directory)
+        self.last += 1;
+        let floor = if directory == self.setup.idle {
+            Ok(content::Seen::default())
+        } else {
+            self.visits += 1;
+            self.slots.floor()
+        };
+        Visit::start(kind, self.last, floor.map_err(wrong)?, directory, &self.setup.plan.directory)
             .map_err(|source| failed(&self.setup.plan.directory, source))
     }
 
@@ -219,7 +281,7 @@ impl Phase<'_> {
             self.inserted.push(id);
             self.slots.set_visits(self.inserted.len() as u64).map_err(wrong)?;
         }
-        self.tally.visit(kind, outcome, in_burst);
+        self.tally.visit(kind, outcome, in_burst, took);
         Ok(took)
     }
 
@@ -280,4 +342,26 @@ fn failed(directory: &Path, source: std::io::Error) -> Error {
 
 fn rate(commits: u64, over: Duration) -> f64 {
     commits as f64 / over.as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_visits_is_no_matter_of_time() {
+        let minute = Duration::from_secs(60);
+        assert_eq!((Until::Visits(7).time(), Until::Visits(7).visits()), (None, Some(7)));
+        assert_eq!((Until::Time(minute).time(), Until::Time(minute).visits()), (Some(minute), None));
+        assert_eq!(Until::Either(7, minute).time().zip(Until::Either(7, minute).visits()), Some((minute, 7)));
+        assert_eq!((Until::Visits(7).steps(), Until::Either(7, minute).steps()), (7, 600));
+        for (until, window) in [
+            (Until::Visits(1), WINDOW),
+            (Until::Time(minute * 60), WINDOW),
+            (Until::Time(minute), minute.mul_f64(WINDOW_SHARE)),
+            (Until::Time(Duration::from_secs(5)), RECOVERS),
+        ] {
+            assert_eq!(until.window(), window, "{until:?}");
+        }
+    }
 }

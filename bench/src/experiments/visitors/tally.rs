@@ -1,14 +1,18 @@
 //! What was found in a journal mode, and its figures.
 
+use super::content::WRITERS;
 use super::running::Told;
 use super::visit::{KINDS, Kind, Outcome};
 use crate::Result;
 use crate::harness::Latencies;
 use crate::report::Figures;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Failures that are described.
 const DESCRIBED: usize = 10;
+/// A visitor that was refused later than this met somebody who wrote for as long: litefoot makes nobody wait longer.
+const SOON: Duration = Duration::from_millis(250);
 
 /// What was found in a journal mode.
 pub struct Tally {
@@ -18,6 +22,8 @@ pub struct Tally {
     killed_visitors: u64,
     /// Refusals by kind and text: of visitors alone, and of those that came with others.
     refusals: [BTreeMap<String, u64>; 2],
+    /// Of those alone: such as were refused within [`SOON`].
+    refused_soon: u64,
     mode_changes_refused: u64,
     owner_errors: Vec<String>,
     stale: Vec<String>,
@@ -27,6 +33,8 @@ pub struct Tally {
     changes: u64,
     /// Snapshots held, and looks.
     pub readers: [u64; 2],
+    /// Commits of each writer beside the visitors.
+    pub made: [u64; WRITERS],
     pub visits_took: Latencies,
     pub idle_took: Latencies,
     /// Commits a second before the visitors, beside them, and one second after.
@@ -43,6 +51,7 @@ impl Tally {
             kills: 0,
             killed_visitors: 0,
             refusals: Default::default(),
+            refused_soon: 0,
             mode_changes_refused: 0,
             owner_errors: Vec::new(),
             stale: Vec::new(),
@@ -50,6 +59,7 @@ impl Tally {
             damaged: Vec::new(),
             changes: 0,
             readers: [0; 2],
+            made: [0; WRITERS],
             visits_took: Latencies::new()?,
             idle_took: Latencies::new()?,
             before: 0.0,
@@ -59,7 +69,7 @@ impl Tally {
     }
 
     /// Notes what came of a visit.
-    pub fn visit(&mut self, kind: Kind, outcome: Outcome, in_burst: bool) {
+    pub fn visit(&mut self, kind: Kind, outcome: Outcome, in_burst: bool, took: Duration) {
         if let Some(index) = KINDS.iter().position(|(known, ..)| *known == kind) {
             self.visits[index] += 1;
         }
@@ -74,6 +84,7 @@ impl Tally {
                 self.mode_changes_refused += 1;
             }
             Outcome::Refused(what) => {
+                self.refused_soon += u64::from(!in_burst && took < SOON);
                 *self.refusals[usize::from(in_burst)].entry(format!("{name}: {what}")).or_default() += 1;
             }
         }
@@ -107,6 +118,7 @@ impl Tally {
             ("visits", self.visits.iter().sum()),
             ("visitors_killed", self.killed_visitors),
             ("visitor_errors", alone),
+            ("visitor_errors_soon", self.refused_soon),
             ("visitor_errors_in_bursts", in_bursts),
             ("mode_changes_refused", self.mode_changes_refused),
             ("owners_killed", self.kills),
@@ -128,6 +140,9 @@ impl Tally {
         for (name, value) in [("before", self.before), ("with", self.with), ("after", self.after)] {
             figures.set(format!("{name}_per_s.{mode}"), value);
         }
+        let [least, most] =
+            [self.made.iter().min(), self.made.iter().max()].map(|made| made.copied().unwrap_or(0));
+        figures.set(format!("least_over_most.{mode}"), least as f64 / most.max(1) as f64);
         for (texts, when) in self.refusals.iter().zip(["", " (several at once)"]) {
             for (text, count) in texts {
                 figures.note(format!("{mode}: {count:6} {text}{when}"));
@@ -149,23 +164,30 @@ mod tests {
     fn refusals_are_figures_and_what_must_not_be_is_an_alarm() {
         let mut tally = Tally::new().unwrap();
         let locked = || Outcome::Refused("database is locked (5)".to_owned());
-        tally.visit(Kind::Select, Outcome::Done, false);
-        tally.visit(Kind::Select, locked(), false);
-        tally.visit(Kind::Insert, locked(), true);
-        tally.visit(Kind::JournalMode, locked(), false);
+        let mut visit = |kind, outcome, in_burst, ms| {
+            tally.visit(kind, outcome, in_burst, Duration::from_millis(ms));
+        };
+        visit(Kind::Select, Outcome::Done, false, 1);
+        visit(Kind::Select, locked(), false, 249);
+        visit(Kind::Select, locked(), false, 250);
+        visit(Kind::Insert, locked(), true, 1);
+        visit(Kind::JournalMode, locked(), false, 1);
+        tally.made = [6, 3, 4];
         let mut figures = Figures::new();
         tally.report("wal", &mut figures);
         assert!(figures.check().is_ok() && figures.alarms().is_empty());
         for (name, value) in [
-            ("visits.wal", 4.0),
-            ("select.wal", 2.0),
-            ("visitor_errors.wal", 1.0),
+            ("visits.wal", 5.0),
+            ("select.wal", 3.0),
+            ("visitor_errors.wal", 2.0),
+            ("visitor_errors_soon.wal", 1.0),
             ("visitor_errors_in_bursts.wal", 1.0),
             ("mode_changes_refused.wal", 1.0),
+            ("least_over_most.wal", 0.5),
         ] {
             assert_eq!(figures.get(name), Some(value), "{name}");
         }
-        tally.visit(Kind::Dump, Outcome::Stale("1 of 2".to_owned()), false);
+        tally.visit(Kind::Dump, Outcome::Stale("1 of 2".to_owned()), false, Duration::ZERO);
         tally.verdict(Err("stock after a kill: lost: 3".to_owned()));
         tally.verdict(Err("damaged: page 3".to_owned()));
         tally.owner(Told { errors: vec!["error open".to_owned()], ..Told::default() });
