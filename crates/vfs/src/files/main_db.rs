@@ -231,8 +231,8 @@ impl MainFile {
     /// else there is to do.
     #[inline]
     pub fn try_unshare(&mut self) -> bool {
-        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() || self.database.serves_group()
-        {
+        let may_have_turn = self.refused.is_some() || self.database.serves_group();
+        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() || may_have_turn {
             return false;
         }
         self.connection.writing.store(false, Ordering::Relaxed);
@@ -291,6 +291,8 @@ impl MainFile {
         let locked = self.database.lock(&self.connection.reader_slot, to);
         if to == Level::Reserved {
             self.queue_refused(&locked);
+        } else {
+            self.await_readers(&locked);
         }
         locked?;
         if to == Level::Reserved {
@@ -406,8 +408,10 @@ impl Handle for MainFile {
         }
         self.connection_cache.leave_fast_path();
         self.connection_cache.rest(&*self.database);
+        // Afterwards the state of the database may change.
+        let had_order = self.has_order();
         self.database.unlock(&self.connection.reader_slot, to);
-        self.end_turn();
+        self.end_turn(had_order);
         Ok(())
     }
 
