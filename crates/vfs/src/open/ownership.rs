@@ -118,7 +118,11 @@ impl OpenDatabase {
         if wanted == Level::Exclusive {
             self.checkpointer.await_end_for_use(&self.db);
         }
-        let mut may_wait = reader_slot.level() == Level::None || wanted == Level::Reserved;
+        // Of those with a log, the last one to close asks for EXCLUSIVE with SHARED.
+        let mut may_wait = match reader_slot.level() {
+            Level::Shared if self.wal_index.is_used() => wanted == Level::Exclusive,
+            level => !self.wal_index.is_used() && (level == Level::None || wanted == Level::Reserved),
+        };
         loop {
             self.own()?;
             if self.is_multi_process() {
@@ -156,12 +160,12 @@ impl OpenDatabase {
     #[cold]
     fn lock_file(&self, reader_slot: &ReaderSlot, wanted: Level, may_wait: &mut bool) -> Result<bool> {
         let sharing = &self.ownership.sharing;
-        if *may_wait && !self.wal_index.is_used() && sharing.has_guest() {
+        if *may_wait && sharing.has_guest() {
             sharing.await_guest();
             *may_wait = false;
         }
         self.while_multi_process(|| {
-            if *may_wait && !self.wal_index.is_used() && sharing.has_guest() {
+            if *may_wait && sharing.has_guest() {
                 return Ok(false);
             }
             let file_locks = &sharing.file_locks;

@@ -6,7 +6,8 @@
 //! also while SQLite's own protocol is used. The next visitor then waits in its `open` until no transaction writes. Once it is in it is a guest:
 //! transactions of this process wait until it has left.
 //!
-//! In WAL mode commits are in no reader's way, and nobody waits for a guest.
+//! In WAL mode commits are in no reader's way, and wait for no guest. The last close is: it has the database to itself while it empties the
+//! log. So a visitor waits until that is over, and a close waits for a guest.
 //!
 //! # Promises
 //! 1. A guest keeps transactions waiting for [`GUEST_FIRST`] at most, and each lock for one guest.
@@ -48,9 +49,10 @@ impl Sharing {
     }
 }
 
-/// Lets a visitor in as a guest; `false` while a transaction of this process writes, outside of WAL mode.
+/// Lets a visitor in as a guest; `false` while a transaction of this process writes, outside of WAL mode, or a log's last close is under
+/// way.
 pub(super) fn make_way(database: &OpenDatabase) -> bool {
-    if database.wal_index.is_used() || is_simulated(database) {
+    if is_simulated(database) {
         return true;
     }
     let _one = database.ownership.becoming.lock();
