@@ -40,13 +40,17 @@ pub(super) enum Barrier {
     Restored,
     /// HOME, before the device gets another owner.
     Drained,
+    /// A stamp, before something is built upon the file that it tells.
+    Stamped,
+    /// No stamp, before the file changes.
+    Unstamped,
     /// Writes to a file that is lent.
     Lent,
 }
 
 #[cfg(test)]
 impl Barrier {
-    pub const ALL: [Barrier; 16] = [
+    pub const ALL: [Barrier; 18] = [
         Barrier::Formatted,
         Barrier::Named,
         Barrier::Left,
@@ -62,6 +66,8 @@ impl Barrier {
         Barrier::Returning,
         Barrier::Restored,
         Barrier::Drained,
+        Barrier::Stamped,
+        Barrier::Unstamped,
         Barrier::Lent,
     ];
 }

@@ -246,10 +246,9 @@ impl File for TieredFile {
         self.state.write().sync()
     }
 
-    /// The time is that of the file on flash: what goes to the device does not change it.
+    /// While chunks are away the stamp is the device's, and none once the file was written.
     fn stamp(&self) -> file::Result<Stamp> {
-        let state = self.state.read();
-        Ok(Stamp { len: state.len()?, ..self.flash.stamp()? })
+        self.state.read().stamp()
     }
 
     fn set_stamp(&self) -> file::Result<Stamp> {

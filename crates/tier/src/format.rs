@@ -11,6 +11,10 @@
 //! | "litefoot tier 1\n" | version | state  | slots | pairing | session | generation | length | 0 … flash path … | CRC-32C |
 //!                                   0 home, 1 crossing, 2 away         of the path       64                    508     512
 //!
+//! stamp, the second sector; anything else tells none
+//!  0                   16        20      24        32       40
+//! | "litefoot stamped" | version | 0 …   | pairing | number | 0 … | 508 CRC-32C 512 |
+//!
 //! slot entry, one for each slot, in their order
 //!  0       4       8            16             24     28        32
 //! | state | chunk | generation | slot's writes | slot | CRC-32C |
@@ -39,11 +43,14 @@ pub const MOST_SLOTS: u32 = 1 << 24;
 pub const ENTRY_BYTES: usize = 32;
 /// The offset of the entries; the header has all before.
 pub const ENTRIES_AT: u64 = 4096;
-/// Bytes of the header, and of the mark.
+/// Bytes of the header, of the mark, and of a stamp.
 pub const HEADER_BYTES: usize = SECTOR_BYTES;
+/// The offset of the stamp.
+pub const STAMP_AT: u64 = HEADER_BYTES as u64;
 
 const HEADER_MAGIC: &[u8; 16] = b"litefoot tier 1\n";
 const MARK_MAGIC: &[u8; 16] = b"litefoot tiered\0";
+const STAMP_MAGIC: &[u8; 16] = b"litefoot stamped";
 const VERSION: u32 = 1;
 const CRC_AT: usize = 508;
 const HEADER_PATH_AT: usize = 64;
@@ -86,6 +93,15 @@ pub struct Mark {
     pub session: u64,
     /// The tier device, for messages; long ones are cut.
     pub tier_path: PathBuf,
+}
+
+/// The stamp of a file that has chunks away: nothing was written since it was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierStamp {
+    /// As in the header: another pairing's tells nothing.
+    pub pairing: u64,
+    /// Drawn anew for each stamp.
+    pub number: u64,
 }
 
 /// A slot entry.
@@ -182,6 +198,26 @@ impl Mark {
                 session: le64(bytes, 32),
                 tier_path: path(bytes, MARK_PATH_AT, le32(bytes, 20))?,
             })
+        })
+    }
+}
+
+impl TierStamp {
+    /// Its sector.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        put(&mut bytes, 0, STAMP_MAGIC);
+        put(&mut bytes, 16, &VERSION.to_le_bytes());
+        put(&mut bytes, 24, &self.pairing.to_le_bytes());
+        put(&mut bytes, 32, &self.number.to_le_bytes());
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// The stamp in a sector.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Decoded<TierStamp> {
+        decode(bytes, STAMP_MAGIC, |bytes| {
+            Some(TierStamp { pairing: le64(bytes, 24), number: le64(bytes, 32) })
         })
     }
 }

@@ -16,6 +16,7 @@
 //! | `state` | reading, writing, cutting |
 //! | `moving` | chunks that leave, move, settle and come home |
 //! | `overview` | what a device tells without being opened for use |
+//! | `view` | a file as it is, chunks included, for reading alone |
 //! | `statistics` | what a file has done |
 //! | `file` | the [`File`](litefoot_storage::file::File) that all of it makes |
 //!
@@ -49,7 +50,9 @@
 //!    go on, that of chunk 0 from memory. The file is read-only until it is opened again. Nothing that was not durable
 //!    is reported so.
 //! 6. A full tier sends its coldest chunk home for a hotter one; it is never an error.
-//! 7. A pair that is lent ([`TieredFile::lend`]) is a plain file, which others may write, and a free device.
+//! 7. While chunks are away, a stamp ([`set_stamp`](litefoot_storage::file::File::set_stamp)) tells that nothing was written since,
+//!    whatever moved, and however often the pair was opened.
+//! 8. A pair that is lent ([`TieredFile::lend`]) is a plain file, which others may write, and a free device.
 //!
 //! # What it does not promise
 //! Redo logs and rollback journals beside a marked file are the caller's business. SQLite reads a `-wal` and plays back
@@ -68,6 +71,9 @@
 //!           tier    chunks that came                       synced
 //!           tier    their entries, those of slots left     synced      slots left may be used again
 //!           tier    entries of slots left for other slots  synced
+//! stamp     both    as settle
+//!           tier    the stamp                              synced      the file is as it tells
+//! write     tier    no stamp, where there is one           synced      before anything is written or cut
 //! cut       flash   its length                             synced      then slots and entries behind it are cleared
 //! drain     flash   all chunks, but the first sector       synced
 //!           tier    header CROSSING                        synced
@@ -98,6 +104,7 @@ mod state;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use error::{Error, Result};
 pub use file::TieredFile;
@@ -106,6 +113,7 @@ pub use open::{Config, tier_of};
 pub use overview::{Overview, Whereabouts, look};
 pub use policy::{Latencies, Period, PolicyKind, Transactions};
 pub use statistics::Statistics;
+pub use view::view;
 
 /// The examples of `README.md` run with the documentation's tests.
 #[cfg(doctest)]

@@ -247,7 +247,7 @@ impl TierState {
 
     /// Everything is in the flash file, durably: the device forgets it, and keeps what it knows of its wear.
     fn come_home(&mut self, away: &[(u32, u32)]) -> Result<()> {
-        (self.away, self.first) = (None, None);
+        (self.away, self.first, self.stamp) = (None, None, None);
         self.flash_dirty = false;
         for (chunk, _) in away {
             self.forget(*chunk);

@@ -19,8 +19,8 @@
 use super::devices::{Devices, offset_of};
 use super::error::{Error, Result};
 use super::format::{
-    CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark,
-    device_bytes, entry_at, slot_at, slots_in,
+    CHUNK_BYTES, Decoded, ENTRIES_AT, ENTRY_BYTES, Entry, HEADER_BYTES, Header, HeaderState, Mark, STAMP_AT,
+    TierStamp, device_bytes, entry_at, slot_at, slots_in,
 };
 use super::policy::{Latencies, Period, Policy, PolicyKind, Transactions};
 use super::slots::Slots;
@@ -173,8 +173,44 @@ fn take(devices: Devices, header: Option<&Header>, slots: u32, config: &Config) 
     state(devices, Slots::new(writes), generation, config)
 }
 
-/// Chunks are away: finds them.
+/// Chunks are away: finds them, and begins a session.
 fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Result<TierState> {
+    let mut state = find(devices, mark, header, config)?;
+    state.begin_session()?;
+    Ok(state)
+}
+
+/// A pair as it is now, with nothing written and nothing locked: for a look that others' writes may overtake.
+pub(super) fn look_at(
+    flash: Arc<dyn File>,
+    medium: &Arc<dyn Medium>,
+    path: &Path,
+) -> Result<Option<TierState>> {
+    let Some(mark) = read_mark(&*flash)? else { return Ok(None) };
+    if medium.info(path)?.is_none() {
+        return Err(missing(&*flash, path, &mark));
+    }
+    let tier = medium.open(path, FileKind::Tier, OpenMode::ReadOnly)?;
+    let header = read_header(&*tier)?;
+    let devices = Devices {
+        flash,
+        tier,
+        medium: medium.clone(),
+        latch: Arc::default(),
+        #[cfg(test)]
+        skipped: None,
+    };
+    match header {
+        Some(header) if header.pairing == mark.pairing && header.state != HeaderState::Home => {
+            find(devices, &mark, &header, &Config::default()).map(Some)
+        }
+        Some(header) => Err(foreign(&devices, &header)),
+        None => Err(missing(&*devices.flash, path, &mark)),
+    }
+}
+
+/// Finds the chunks that are away.
+fn find(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Result<TierState> {
     if header.session != mark.session && header.session != mark.session.wrapping_add(1) {
         return Err(stale(&devices, "one of them is an older copy"));
     }
@@ -213,6 +249,7 @@ fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Re
     let slots = Slots::new(entries.iter().map(|entry| entry.writes));
     let mut state = state(devices, slots, generation, config)?;
     state.first_generation = header.generation;
+    state.stamp = read_stamp(&state.devices, header.pairing)?;
     for (chunk, (_, slot)) in newest {
         state.slots.found(slot, chunk);
         if offset_of(chunk) < state.len {
@@ -228,7 +265,6 @@ fn resume(devices: Devices, mark: &Mark, header: &Header, config: &Config) -> Re
         state.slots.vacate(slot);
     }
     state.away = Some(Away { pairing: header.pairing, session: mark.session.wrapping_add(1) });
-    state.begin_session()?;
     Ok(state)
 }
 
@@ -239,6 +275,7 @@ fn state(devices: Devices, slots: Slots, generation: u64, config: &Config) -> Re
     let policy = Policy::new((config.kind, config.transactions), capacity, config.period, config.latencies);
     Ok(TierState {
         len: devices.flash.len()?,
+        stamp: None,
         devices,
         away: None,
         stays: false,
@@ -306,6 +343,16 @@ fn is_zeros(file: &dyn File) -> Result<bool> {
         }
         at += count as u64;
     }
+}
+
+/// The number of the stamp that this pairing has left.
+fn read_stamp(devices: &Devices, pairing: u64) -> Result<Option<u64>> {
+    let mut bytes = [0; HEADER_BYTES];
+    devices.read_tier(&mut bytes, STAMP_AT)?;
+    Ok(match TierStamp::decode(&bytes) {
+        Decoded::Valid(stamp) if stamp.pairing == pairing => Some(stamp.number),
+        _ => None,
+    })
 }
 
 /// The entries of all slots; `None` for one that is damaged.

@@ -1,7 +1,7 @@
 //! Reading, writing and cutting a file whose chunks are in two places.
 
 use super::devices::{Barrier, Devices, offset_of};
-use super::format::{CHUNK_BYTES, slot_at};
+use super::format::{CHUNK_BYTES, HEADER_BYTES, STAMP_AT, TierStamp, slot_at};
 use super::policy::{Advice, Policy};
 use super::slots::Slots;
 use super::statistics::Statistics;
@@ -25,6 +25,8 @@ pub(super) struct TierState {
     pub closed: bool,
     /// Length of the file. The flash file has it too.
     pub len: u64,
+    /// The number of the stamp on the device, while nothing was written since.
+    pub stamp: Option<u64>,
     /// The slot of each chunk that is away.
     pub map: HashMap<u32, u32>,
     /// Chunk 0 while it is away: a device that fails shall not take with it what every reader begins with.
@@ -119,6 +121,7 @@ impl TierState {
             self.counters.flash_write(bytes.len());
             return self.devices.flash.write_at(bytes, offset);
         }
+        self.unstamp()?;
         let end = offset + bytes.len() as u64;
         // Neighbours that stay on flash are written together.
         let mut on_flash = offset..offset;
@@ -203,11 +206,37 @@ impl TierState {
         Ok(())
     }
 
-    /// Makes everything durable, and gives the file on flash a time that no other write leaves.
+    /// Makes everything durable, and gives the file a stamp that no write leaves. Chunks come and go without the file's being
+    /// another one, and a mark is written by each opening: while chunks are away the device has the stamp, and not flash's time.
     pub fn set_stamp(&mut self) -> Result<Stamp> {
         self.sync()?;
-        let stamp = self.devices.set_stamp_of_flash()?;
-        Ok(Stamp { len: self.len()?, ..stamp })
+        let Some(away) = self.away else {
+            let stamp = self.devices.set_stamp_of_flash()?;
+            return Ok(Stamp { len: self.len()?, ..stamp });
+        };
+        let stamp = TierStamp { pairing: away.pairing, number: fastrand::u64(1..=MOST_STAMP) };
+        self.devices.write_tier(&stamp.encode(), STAMP_AT)?;
+        self.devices.sync_tier(Barrier::Stamped)?;
+        self.stamp = Some(stamp.number);
+        self.stamp()
+    }
+
+    /// The stamp of the file as it is.
+    pub fn stamp(&self) -> Result<Stamp> {
+        let len = self.len()?;
+        match self.away {
+            Some(_) => Ok(Stamp { len, modified: self.stamp.unwrap_or(0).into() }),
+            None => Ok(Stamp { len, ..self.devices.flash.stamp()? }),
+        }
+    }
+
+    /// The file is about to become another one than its stamp tells.
+    fn unstamp(&mut self) -> Result<()> {
+        if self.stamp.take().is_none() {
+            return Ok(());
+        }
+        self.devices.write_tier(&[0; HEADER_BYTES], STAMP_AT)?;
+        self.devices.sync_tier(Barrier::Unstamped)
     }
 
     /// Cuts or extends the file.
@@ -216,6 +245,7 @@ impl TierState {
         if self.lent {
             return self.devices.flash.set_len(len);
         }
+        self.unstamp()?;
         if len < self.len {
             return self.cut(len);
         }
@@ -231,6 +261,7 @@ impl TierState {
         if self.lent {
             return self.devices.flash.allocate(len);
         }
+        self.unstamp()?;
         self.flash_dirty = true;
         self.devices.flash.allocate(len)?;
         self.len = self.len.max(len);
@@ -284,6 +315,9 @@ impl TierState {
         })
     }
 }
+
+/// The largest number of a stamp: a log has it in the place of nanoseconds since the epoch.
+const MOST_STAMP: u64 = i64::MAX as u64;
 
 /// The beginning of the next chunk.
 fn next_chunk(offset: u64) -> u64 {

@@ -187,7 +187,7 @@ const KNOWN: &[Known] = &[
         "auto, deltas, pages or statements",
         "the form of a commit. `deltas`: how its pages differ from the versions before, in WAL mode and with rollback journals. \
          `pages`: whole pages in the redo log. `auto`: deltas in WAL mode, once commits keep coming; pages with rollback \
-         journals. With `tier` all commits are pages. `statements`: in WAL mode its statements, where that is exact; this puts \
+         journals. With `tier` rollback journals have pages in any case. `statements`: in WAL mode its statements, where that is exact; this puts \
          SQLite's trace hook into the application's connection, and only the same build of SQLite can recover such a log",
         "stock SQLite must see the newest commit of a WAL database after a crash (`pages`); a database with a rollback journal \
          shall write less, and stock SQLite may see an older commit after a crash (`deltas`); transactions are small, the \
@@ -331,17 +331,14 @@ impl Options {
         self.commit_log == CommitLogForm::Statements && self.commit_log_size > 0
     }
 
-    /// True where commits of a database in WAL mode may be logged as deltas. The chunks of a tier come and go, so that the
-    /// file does not say how old it is.
+    /// True where commits of a database in WAL mode may be logged as deltas.
     pub fn logs_deltas(&self) -> bool {
-        matches!(self.commit_log, CommitLogForm::Auto | CommitLogForm::Deltas)
-            && self.commit_log_size > 0
-            && self.tier.is_none()
+        matches!(self.commit_log, CommitLogForm::Auto | CommitLogForm::Deltas) && self.commit_log_size > 0
     }
 
-    /// The same for databases with rollback journals, where deltas must be chosen.
+    /// The same for databases with rollback journals, where deltas must be chosen. With a tier they have pages.
     pub fn logs_rollback_deltas(&self) -> bool {
-        self.commit_log == CommitLogForm::Deltas && self.logs_deltas()
+        self.commit_log == CommitLogForm::Deltas && self.logs_deltas() && self.tier.is_none()
     }
 
     /// Sets one option by name.

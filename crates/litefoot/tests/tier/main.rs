@@ -4,6 +4,7 @@
 
 mod behind_stock;
 mod concurrent;
+mod deltas;
 mod full;
 mod hot;
 mod large;

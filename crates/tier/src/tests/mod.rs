@@ -67,6 +67,7 @@ enum Step {
     SetLen(u64),
     Allocate(u64),
     Sync,
+    Stamp,
     Drain,
     Reopen,
     Lend,
@@ -102,6 +103,7 @@ fn step(random: &mut Random, len: u64) -> Step {
         31 => Step::Reopen,
         32 if random.one_in(2) => Step::Lend,
         33 => Step::TakeBack,
+        34 | 35 => Step::Stamp,
         _ => Step::Sync,
     }
 }
@@ -117,7 +119,7 @@ fn apply(step: &Step, plain: &mut Vec<u8>) {
         }
         Step::SetLen(len) => plain.resize(*len as usize, 0),
         Step::Allocate(len) => plain.resize(plain.len().max(*len as usize), 0),
-        Step::Sync | Step::Drain | Step::Reopen | Step::Lend | Step::TakeBack => {}
+        Step::Sync | Step::Stamp | Step::Drain | Step::Reopen | Step::Lend | Step::TakeBack => {}
     }
 }
 
@@ -151,6 +153,7 @@ fn perform(
         Step::SetLen(len) => open.set_len(*len)?,
         Step::Allocate(len) => open.allocate(*len)?,
         Step::Sync => open.sync()?,
+        Step::Stamp => _ = open.set_stamp()?,
         Step::Drain => open.drain()?,
         Step::Lend => open.lend()?,
         Step::TakeBack => open.take_back()?,
@@ -208,26 +211,40 @@ fn parts_of_a_buffer_are_read_and_the_end_is_short() {
     assert_eq!(file.read_at(&mut bytes, u64::MAX).unwrap(), 0);
 }
 
-/// The file's length, on whichever device its end lies, and flash's time; everything is durable.
+/// The file's length, on whichever device its end lies, and a number that only a write changes; everything is durable.
 #[test]
 fn a_stamp_is_of_both_devices() {
     let (sim, medium) = medium(100 * CHUNK_BYTES);
-    let file = open_with(&medium, &config(4, PolicyKind::Lru)).unwrap();
+    let config = config(4, PolicyKind::Lru);
+    let file = open_with(&medium, &config).unwrap();
+    assert_eq!(file.set_stamp().unwrap().modified, flash(&medium).stamp().unwrap().modified, "it is plain");
+    let mut stamps = Vec::new();
     for round in 0..10 {
         file.write_at(&[round; 100], 5 * CHUNK_BYTES as u64).unwrap();
         file.write_at(&[round; 100], (100 * CHUNK_BYTES) as u64 + 100 * u64::from(round)).unwrap();
+        assert!(!stamps.contains(&file.stamp().unwrap()));
         let stamp = file.set_stamp().unwrap();
-        assert_eq!(stamp, file.stamp().unwrap());
-        assert_eq!(
-            (stamp.len, stamp.modified),
-            (file.len().unwrap(), flash(&medium).stamp().unwrap().modified)
-        );
+        assert_eq!((stamp, stamp.len), (file.stamp().unwrap(), file.len().unwrap()));
+        assert!(!stamps.contains(&stamp));
+        stamps.push(stamp);
     }
     assert!(file.away() > 0);
-    let expected = all_of(&*file);
-    let lost = sim.cut(&mut litefoot_sim::Random::new(1));
-    let file = open_with(&(Arc::new(lost) as Arc<dyn Medium>), &config(4, PolicyKind::Lru)).unwrap();
-    assert!(all_of(&*file) == expected);
+    let (expected, stamp) = (all_of(&*file), file.stamp().unwrap());
+    let mut lost = sim.cut(&mut Random::new(1));
+    // Each opening writes both files, and brings no change.
+    for _ in 0..3 {
+        let file = open_with(&(Arc::new(lost.clone()) as Arc<dyn Medium>), &config).unwrap();
+        assert!(all_of(&*file) == expected && file.stamp().unwrap() == stamp);
+        lost = lost.cut(&mut Random::new(2));
+    }
+    type Change = fn(&TieredFile) -> litefoot_storage::file::Result<()>;
+    let changes: [Change; 3] =
+        [|file| file.write_at(&[1], 7), |file| file.set_len(3000), |file| file.allocate(1 << 20)];
+    for change in changes {
+        let file = open_with(&(Arc::new(lost.clone()) as Arc<dyn Medium>), &config).unwrap();
+        change(&file).unwrap();
+        assert_ne!(file.stamp().unwrap().modified, stamp.modified);
+    }
 }
 
 /// While a pair is lent its device is anybody's, and its file as well.

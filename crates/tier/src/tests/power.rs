@@ -9,8 +9,36 @@ struct Done {
     /// True if everything before is durable once it is done.
     durable: bool,
     drained: bool,
+    /// The stamp that it set, while chunks were away.
+    stamp: Option<i128>,
+    /// True if it changes nothing that a stamp tells of.
+    is_neutral: bool,
     /// For a person who looks into a failure.
     what: String,
+}
+
+/// What stamps say: the file is that of the stamp, to the byte.
+struct Stamps<'a> {
+    history: &'a [Done],
+    /// Of these, so many were finished.
+    finished: usize,
+}
+
+impl Stamps<'_> {
+    fn check(&self, file: &TieredFile, found: &[u8]) -> Result<(), String> {
+        let stamp = file.stamp().map_err(|error| error.to_string())?.modified;
+        let told = self.history.iter().find(|done| done.stamp == Some(stamp));
+        if told.is_some_and(|done| done.content != found) {
+            return Err("it has the stamp of another content".to_owned());
+        }
+        let newest = self.history.iter().rposition(|done| !done.is_neutral);
+        let newest =
+            newest.filter(|newest| *newest < self.finished).and_then(|newest| self.history[newest].stamp);
+        if file.away() > 0 && newest.is_some_and(|newest| newest != stamp) {
+            return Err("it has lost its stamp, and was not written".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// The contents that a cut may have left: any mixture of the sectors of these contents.
@@ -46,7 +74,7 @@ impl Allowed<'_> {
 fn verify(
     image: &SimMedium,
     config: &Config,
-    allowed: &Allowed<'_>,
+    (allowed, stamps): (&Allowed<'_>, &Stamps<'_>),
     random: &mut Random,
     again: bool,
 ) -> Result<usize, String> {
@@ -60,6 +88,7 @@ fn verify(
     let file = open_with(&medium, config).map_err(|error| format!("cannot be opened: {error}"))?;
     let found = all_of(&*file);
     allowed.check(&found)?;
+    stamps.check(&file, &found)?;
     if !again {
         return Ok(1);
     }
@@ -73,7 +102,7 @@ fn verify(
     // A cut while it was opened, or while it came home.
     let mut replay = image.replay();
     replay.advance(random.below(replay.len() as u64 + 1) as usize);
-    Ok(1 + verify(&replay.cut(random), config, allowed, random, false)?)
+    Ok(1 + verify(&replay.cut(random), config, (allowed, stamps), random, false)?)
 }
 
 /// The policies of the runs, by turns.
@@ -114,9 +143,11 @@ fn power_cuts(seed: u64, skipped: Option<Barrier>, cuts: usize) -> (usize, Optio
             let finished = history.partition_point(|step| step.end <= cut);
             let durable = history[..finished].iter().rposition(|step| step.durable).unwrap_or(0);
             // The step that was on its way counts as well.
-            let allowed = Allowed(&history[durable..(finished + 1).min(history.len())]);
+            let until = (finished + 1).min(history.len());
+            let allowed = Allowed(&history[durable..until]);
+            let stamps = Stamps { history: &history[..until], finished };
             let again = random.one_in(4);
-            let verdict = verify(&image, &sound, &allowed, &mut random, again).and_then(|more| {
+            let verdict = verify(&image, &sound, (&allowed, &stamps), &mut random, again).and_then(|more| {
                 done += more;
                 let free = finished > 0 && history[finished - 1].drained && history[finished - 1].end == cut;
                 if free { is_free(&replay.cut(&mut random), &sound) } else { Ok(()) }
@@ -143,6 +174,8 @@ fn record(config: &Config, bytes: usize, random: &mut Random) -> (SimMedium, Vec
         content: plain.clone(),
         durable: true,
         drained: false,
+        stamp: None,
+        is_neutral: false,
         what: "opened".to_owned(),
     }];
     let mut file = Some(open_with(&medium, config).unwrap());
@@ -154,11 +187,15 @@ fn record(config: &Config, bytes: usize, random: &mut Random) -> (SimMedium, Vec
             assert!(config.skipped.is_some(), "{step:?}");
             break;
         }
+        let is_stamp = matches!(step, Step::Stamp);
+        let stamped = file.as_ref().filter(|file| is_stamp && file.away() > 0);
         history.push(Done {
             end: sim.operations(),
             content: plain.clone(),
-            durable: matches!(step, Step::Sync | Step::Drain | Step::Write(_, _, true)),
+            durable: is_stamp || matches!(step, Step::Sync | Step::Drain | Step::Write(_, _, true)),
             drained: matches!(step, Step::Drain),
+            stamp: stamped.map(|file| file.stamp().unwrap().modified),
+            is_neutral: matches!(step, Step::Sync | Step::Reopen),
             what: step.to_string(),
         });
     }

@@ -28,6 +28,7 @@ mod recovered_pages;
 mod tests;
 
 use crate::commit::delta_generation::DELTA;
+use crate::db::tier::refused as refused_by_tier;
 use crate::error::{Error, Result};
 use crate::memory::reservation::MemoryReservation;
 use crate::open::recovery::{DeltaFacts, FoundDataFile, FoundPages};
@@ -36,12 +37,14 @@ use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_storage::page_delta::{ApplyError, Delta, decode, page_sum};
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::{DataFile, content_of, which};
+use litefoot_tier::view;
 use recovered_pages::RecoveredPages;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The last page that a database can have.
 const LAST_PAGE: u32 = u32::MAX - 1;
@@ -237,7 +240,8 @@ fn read_file_page(data: &dyn File, number: u32, page: &mut [u8]) -> Result<()> {
 }
 
 /// The data file at `path`, for those who do not open the database.
-pub(super) fn data_file_at(medium: &dyn Medium, path: &Path, mode: OpenMode) -> Result<DataFile> {
+pub(super) fn data_file_at(medium: &Arc<dyn Medium>, path: &Path, mode: OpenMode) -> Result<DataFile> {
     let file = medium.open(path, FileKind::Database, mode)?;
-    Ok(DataFile { path: path.to_owned(), content: file.clone(), file })
+    let content = view(file.clone(), medium).map_err(refused_by_tier)?;
+    Ok(DataFile { path: path.to_owned(), content, file })
 }

@@ -76,12 +76,8 @@ pub fn waiting(medium: &Arc<dyn Medium>, database: &Path, log: Option<&Path>) ->
     let redo = RedoLog::look(medium.clone(), &redo, None)?;
     let statements = CommitLog::open(medium.clone(), &path, latch)?;
     if let Some(base) = statements.waiting_deltas() {
-        let (deltas, decision) = delta_decision(
-            &statements,
-            &base,
-            &redo,
-            &data_file_at(&**medium, database, OpenMode::ReadOnly)?,
-        )?;
+        let (deltas, decision) =
+            delta_decision(&statements, &base, &redo, &data_file_at(medium, database, OpenMode::ReadOnly)?)?;
         return Ok(Some(Waiting {
             path,
             recovery_outcome: outcome(decision),
@@ -123,7 +119,7 @@ fn outcome(decision: RecoveryDecision) -> RecoveryOutcome {
 /// # Errors
 /// Those of the files; that the pages are not those; [`Error::Owned`] where a process has the database open.
 pub fn apply(medium: &Arc<dyn Medium>, database: &Path, waiting: &Waiting) -> Result<usize> {
-    let data = data_file_at(&**medium, database, OpenMode::ReadWrite)?;
+    let data = data_file_at(medium, database, OpenMode::ReadWrite)?;
     owner_lock::acquire(&*data.file, true)?;
     let latch = Arc::new(SyncLatch::new());
     let [redo, _] = tier::logs_of(medium, database)?;
