@@ -268,6 +268,19 @@ impl LocalSocket {
         }
     }
 
+    /// True unless the other end has ended the stream, and no byte of it waits. Nothing is taken from the stream, and nothing waited for.
+    pub fn is_open(&self) -> bool {
+        let mut byte = 0_u8;
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: room for one byte.
+        let count =
+            uninterrupted(|| unsafe { libc::recv(self.socket.raw(), (&raw mut byte).cast(), 1, flags) });
+        match count {
+            Ok(count) => count > 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+
     /// Ends the stream; a thread that waits for bytes goes on.
     pub fn close(&self) {
         self.socket.shut_down();
@@ -320,7 +333,11 @@ mod tests {
         there.set_timeout(10).unwrap();
         assert!(there.receive(&mut bytes).is_err(), "nothing has come");
         there.set_timeout(0).unwrap();
+        assert!(there.is_open());
+        here.send(b"x", None).unwrap();
+        assert!(there.is_open() && there.receive(&mut bytes).unwrap().0 == 1);
         drop(here);
+        assert!(!there.is_open());
         assert_eq!(there.receive(&mut bytes).unwrap().0, 0);
         assert!(there.send(b"nobody", None).is_err(), "and no signal");
     }

@@ -1,6 +1,6 @@
 //! The half of a database that all its users have in common: plain numbers.
 //!
-//! Nothing here is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
+//! Nothing here but the board is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
 //! processes share.
 //!
 //! # Invariants
@@ -8,9 +8,11 @@
 //! 2. `owned` and `multi_process` are never both set.
 //! 3. Only the holder of `tail` writes behind the end of the database, or moves it.
 
+use crate::sync::group_board::Board;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// No length: the file may be another process's.
 pub const UNKNOWN: u64 = u64::MAX;
@@ -37,6 +39,8 @@ pub struct Shared {
     pub(super) needed: AtomicU64,
     /// How many commits of the log were promised to be durable.
     promises: AtomicU64,
+    /// Where members of a group see what concerns them, too.
+    board: OnceLock<Arc<Board>>,
 }
 
 impl Default for Shared {
@@ -52,6 +56,7 @@ impl Default for Shared {
             tail: Mutex::default(),
             needed: AtomicU64::new(0),
             promises: AtomicU64::new(0),
+            board: OnceLock::new(),
         }
     }
 }
@@ -72,6 +77,25 @@ impl Shared {
     /// This process becomes the owner, or is the owner no more.
     pub fn set_owned(&self, owned: bool) {
         self.owned.store(owned, Ordering::SeqCst);
+        if let Some(board) = self.board.get() {
+            board.set_open(owned);
+        }
+    }
+
+    /// Members of a group see the board from now on.
+    pub(crate) fn begin_board(&self, board: Arc<Board>) {
+        if self.board.set(board).is_ok()
+            && let Some(board) = self.board.get()
+        {
+            board.promise(self.promises());
+            board.set_open(self.is_owned());
+        }
+    }
+
+    /// The board of the group, where there is one.
+    #[inline]
+    pub(crate) fn board(&self) -> Option<&Arc<Board>> {
+        self.board.get()
     }
 
     /// True while other processes may have the database open, so that SQLite's own protocol is used: real locks on the
@@ -95,7 +119,18 @@ impl Shared {
     /// A commit was promised to be durable, and readers must wait for that: the log says so already, and no reader sees
     /// the commit yet.
     pub fn note_durability_wanted(&self) {
-        self.promises.fetch_add(1, Ordering::Release);
+        let before = self.promises.fetch_add(1, Ordering::Release);
+        if let Some(board) = self.board.get() {
+            board.promise(before + 1);
+        }
+    }
+
+    /// Everything that was promised is durable, of so many.
+    #[inline]
+    pub fn note_settled(&self, promises: u64) {
+        if let Some(board) = self.board.get() {
+            board.settle(promises);
+        }
     }
 
     /// How many commits of the log were promised to be durable.

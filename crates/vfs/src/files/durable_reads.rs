@@ -48,10 +48,10 @@ pub enum Shows {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnsettledRead {
     /// The commit whose wait was deferred.
-    owed: Option<u64>,
-    shows: Shows,
+    pub(super) owed: Option<u64>,
+    pub(super) shows: Shows,
     /// The change counter of the index when the read began.
-    change: u32,
+    pub(super) change: u32,
 }
 
 /// When the statement of a connection shows what it reads.
@@ -100,6 +100,7 @@ impl MainFile {
         let Some(wal) = self.wal() else { return Ok(()) };
         let Some(number) = wal.not_durable() else {
             (self.settled, self.unsettled) = (promises, None);
+            self.database.db().shared().note_settled(promises);
             self.end_patience();
             return Ok(());
         };
@@ -154,7 +155,10 @@ impl MainFile {
     /// since the connection began to read.
     pub(super) fn has_old_snapshot(&self) -> bool {
         match self.unsettled {
-            _ if !self.slots.reads() => false,
+            _ if !self.reads() => false,
+            _ if self.seat_read.is_some() => {
+                self.seat_read != Some(self.database.wal_index().change_counter())
+            }
             Some(read) => self.database.wal_index().change_counter() != read.change,
             // Everything was durable then. What was promised since is published, or its writer would have the lock.
             None => self.settled != self.database.db().shared().promises(),

@@ -54,6 +54,8 @@ pub struct MainFile {
     pub(super) settled: u64,
     /// The read under way, where commits were not durable when it began.
     pub(super) unsettled: Option<UnsettledRead>,
+    /// The change counter of the index when a member that reads by its seat has begun to (`group_turns`).
+    pub(super) seat_read: Option<u32>,
     /// Waits for commits in a row, each of which was followed by another commit.
     pub(super) waits: u32,
     /// The attempts to take the write lock that were refused, since the last that was not.
@@ -108,6 +110,7 @@ impl MainFile {
             auto_checkpoint: AutoCheckpoint::default(),
             settled: 0,
             unsettled: None,
+            seat_read: None,
             waits: 0,
             refused: None,
             wal: (0, Weak::new()),

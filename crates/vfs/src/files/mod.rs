@@ -12,6 +12,7 @@
 //! | `beside_others` | the same while other processes may have the database open |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
 //! | `leaving_wal` | the end of WAL mode: pages that were read do not count any more |
+//! | `group_turns` | a member's turn to write, before it reads |
 //! | `durable_reads` | what a reader in WAL mode waits for |
 //! | `snapshot` | the pages that a transaction sees, for several threads |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
@@ -31,6 +32,7 @@ pub(crate) mod connection_state;
 mod durable_reads;
 mod forked_child;
 pub(crate) mod group;
+mod group_turns;
 pub(crate) mod handle;
 pub(crate) mod journal;
 pub(crate) mod journal_content;

@@ -61,6 +61,16 @@ impl MainFile {
         self.unlogged = false;
     }
 
+    /// Tells the members of a group, where everything is durable.
+    fn note_settled(&self, wal: &Wal) {
+        let shared = self.database.db().shared();
+        // First of all: what is promised later is looked at the next time.
+        let promises = shared.promises();
+        if shared.board().is_some() && wal.not_durable().is_none() {
+            shared.note_settled(promises);
+        }
+    }
+
     /// A commit is published, and about to return.
     pub(super) fn commit_done(&mut self) -> Result<()> {
         self.rollback_txn.commit(&self.connection)?;
@@ -73,7 +83,10 @@ impl MainFile {
         // In exclusive mode there are no locks to be dropped.
         self.queue_unsynced(&wal);
         match self.connection.take_waiting() {
-            Some((number, true)) => wal.wait_durable(number)?,
+            Some((number, true)) => {
+                wal.wait_durable(number)?;
+                self.note_settled(&wal);
+            }
             Some((number, false)) => wal.write_out(self.database.db(), number)?,
             None if std::mem::take(&mut self.unlogged) => {
                 wal.log_unsynced(self.database.db(), self.connection.wants_durability())?

@@ -115,7 +115,7 @@ impl MainFile {
             check_memory().inspect_err(|_| self.connection.disturb())?;
         }
         // A reader begins to write; all others only look after the log.
-        if first == WRITE_SLOT && exclusive && self.slots.reads() {
+        if first == WRITE_SLOT && exclusive && self.reads() {
             self.may_begin()?;
         }
         // A commit log that waits needs the redo log as it is. To make the index takes more slots than this one.
@@ -181,7 +181,7 @@ impl MainFile {
     /// The write lock was refused to a writer of the application.
     pub(super) fn write_refused(&mut self) {
         self.forget_owed();
-        let may_come_again = !self.connection.internal && self.slots.reads();
+        let may_come_again = !self.connection.internal && self.reads();
         if may_come_again && !self.database.writer_queue().has_turn(self.id) {
             self.leave_note();
         }
@@ -207,11 +207,13 @@ impl MainFile {
                 self.queue_unsynced(&wal);
                 wal.end_transaction(self.database.db());
             }
+            self.database.wal_index().mark_for_members();
             self.database.wal_index().unlock(&mut self.slots, first, count);
             self.database.writer_queue().leave(self.id);
             if self.unsettled.is_some() && !self.connection.is_waiting() {
                 self.settle();
             }
+            self.end_seat_read();
             self.database.note_transaction_end();
             return Ok(());
         }

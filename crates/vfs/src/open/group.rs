@@ -1,6 +1,7 @@
 //! The name by which other processes find the owner of a database (`files/group`).
 
 use crate::open::OpenDatabase;
+use crate::sync::group_board::Board;
 use litefoot_storage::os::LocalListener;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
@@ -43,6 +44,11 @@ impl OpenDatabase {
     /// True if other processes' connections may be this process's.
     pub(crate) fn serves_group(&self) -> bool {
         self.serves_group.load(Ordering::Relaxed)
+    }
+
+    /// The board of the group, where somebody may look at it.
+    pub(crate) fn board(&self) -> Option<&Arc<Board>> {
+        self.db.shared().board()
     }
 
     /// No further member is served.

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One handle's word: what the handle has shared.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct Announcement(AtomicU8);
 
 impl Announcement {
@@ -48,6 +49,7 @@ impl Announcement {
 
 /// The word of the exclusive holders: one bit for each thing that they hold, or are about to.
 #[derive(Debug, Default)]
+#[repr(transparent)]
 pub struct Gate(AtomicU8);
 
 impl Gate {

@@ -34,9 +34,9 @@ const REGIONS: usize = 4096;
 /// and the checkpoint information. The words of a copy used here are the version, the change counter, the
 /// last frame that counts, the checksum of that, and the header's own.
 pub(super) const HEADER_WORDS: usize = 34;
-pub(super) const COPY_WORDS: usize = 12;
+pub(crate) const COPY_WORDS: usize = 12;
 pub(super) const VERSION_WORD: usize = 0;
-pub(super) const CHANGE_WORD: usize = 2;
+pub(crate) const CHANGE_WORD: usize = 2;
 pub(super) const LAST_FRAME_WORD: usize = 4;
 pub(super) const FRAME_SUM_WORD: usize = 6;
 pub(super) const SUM_WORD: usize = 10;
@@ -101,11 +101,13 @@ pub struct WalIndex {
     /// Slots that a handle holds exclusively, or is about to.
     pub(super) exclusive: Gate,
     /// Slots that a handle has ever shared.
-    sharable: AtomicU8,
+    pub(super) sharable: AtomicU8,
     /// Set where the next index that is made must differ from all earlier ones.
     pub(super) renewed: AtomicBool,
     /// Set while the regions are a file's.
     pub(super) on_file: AtomicBool,
+    /// Set where members of a group may read by their seats.
+    pub(super) has_board: AtomicBool,
     /// In a forked child: the address of the parent's wal-index whose regions were adopted.
     adopted: AtomicUsize,
     /// Barriers of exclusive holders.
@@ -230,15 +232,15 @@ impl WalIndex {
         struct OpensGate<'a>(&'a WalIndex);
         impl Drop for OpensGate<'_> {
             fn drop(&mut self) {
-                let _state = self.0.state();
-                self.0.exclusive.set(0);
+                let state = self.0.state();
+                self.0.close_gate(&state, 0);
             }
         }
         let state = self.state();
         if self.exclusive.glance() != 0 {
             return None;
         }
-        self.exclusive.set(u8::MAX);
+        self.close_gate(&state, u8::MAX);
         let is_free = state.shared_slots() == 0;
         drop(state);
         let _opens = OpensGate(self);
@@ -336,13 +338,14 @@ impl WalIndex {
         if before & mask != 0 {
             return false;
         }
-        self.exclusive.set(before | mask);
+        self.close_gate(&state, before | mask);
         let shared = |reader: &Arc<WalReader>| reader.0.seen() & mask != 0;
         // Most writers take a slot that no handle ever shares.
-        let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0 && state.readers.iter().any(shared);
+        let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0
+            && (state.readers.iter().any(shared) || state.shared_by_members() & mask != 0);
         let is_locked = !is_shared && state.file.as_mut().is_none_or(|file| file.lock_exclusively(mask));
         if !is_locked {
-            self.exclusive.set(before);
+            self.close_gate(&state, before);
         } else {
             held.exclusive |= mask;
             if mask >> CHECKPOINT_SLOT & 1 != 0 {
@@ -384,7 +387,7 @@ impl WalIndex {
         if let Some(file) = &mut state.file {
             file.unlock(given_back);
         }
-        self.exclusive.open(given_back);
+        self.open_gate(&state, given_back);
         held.exclusive &= !mask;
     }
 

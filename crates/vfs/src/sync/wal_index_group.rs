@@ -6,7 +6,8 @@
 //! 2. Memory that nobody uses any more is replaced by new memory: whoever has mapped it by mistake sees nothing of it change.
 
 use crate::error::{Error, Result};
-use crate::sync::wal_index::{COPY_WORDS, WalIndex, WalIndexState};
+use crate::sync::group_board::Board;
+use crate::sync::wal_index::{COPY_WORDS, READ_SLOTS, WalIndex, WalIndexState};
 use crate::sync::wal_index_region::Region;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
@@ -17,11 +18,19 @@ pub(super) struct GroupMemory {
     memory: Arc<NamelessMemory>,
     /// Connections of members that have it.
     members: usize,
+    /// Set where there is no memory any more.
+    is_over: bool,
+    board: Arc<Board>,
+    /// Seats that are taken; those behind them were never.
+    seats: Vec<bool>,
 }
 
 impl GroupMemory {
     /// Makes a region of it.
     pub(super) fn hold(&self, region: &mut Region, offset: u64) -> Result<()> {
+        if self.is_over {
+            return Ok(());
+        }
         region.join(&self.memory, offset).map_err(|_| Error::NoMemory)
     }
 }
@@ -31,14 +40,68 @@ impl WalIndex {
     ///
     /// # Errors
     /// There is no such memory, or a handle uses the regions already.
-    pub fn begin_group(&self) -> Result<()> {
+    pub(crate) fn begin_group(&self) -> Result<Arc<Board>> {
         let mut state = self.state();
         if state.users > 0 {
             return Err(Error::Busy);
         }
         let memory = NamelessMemory::new().map_err(|_| Error::NoMemory)?;
-        state.group = Some(GroupMemory { memory: Arc::new(memory), members: 0 });
-        state.join_memory()
+        // Connections of members may be there that use no index yet, with their seats.
+        let (board, seats) = match state.group.take() {
+            Some(group) => (group.board, group.seats),
+            None => (Arc::new(Board::new()?), Vec::new()),
+        };
+        board.gate().set(self.exclusive.glance());
+        let memory = Arc::new(memory);
+        state.group = Some(GroupMemory { memory, members: 0, is_over: false, board: board.clone(), seats });
+        state.join_memory()?;
+        Ok(board)
+    }
+
+    /// A seat of the board for a member's connection; `None` where there is none, and the member asks for each slot.
+    pub(crate) fn take_seat(&self) -> Option<usize> {
+        let mut state = self.state();
+        let group = state.group.as_mut()?;
+        let number = match group.seats.iter().position(|taken| !taken) {
+            Some(number) => number,
+            None => {
+                group.board.seat(group.seats.len())?;
+                group.seats.push(false);
+                group.seats.len() - 1
+            }
+        };
+        *group.seats.get_mut(number)? = true;
+        group.board.clear(number);
+        self.has_board.store(true, Ordering::Relaxed);
+        // From now on a member may share slots that no handle of this process ever has.
+        self.sharable.fetch_or(u8::MAX << READ_SLOTS, Ordering::SeqCst);
+        Some(number)
+    }
+
+    /// The member's connection is gone, with all that it shares.
+    pub(crate) fn leave_seat(&self, number: usize) {
+        if let Some(group) = &mut self.state().group {
+            group.board.clear(number);
+            if let Some(taken) = group.seats.get_mut(number) {
+                *taken = false;
+            }
+        }
+    }
+
+    /// Closes these slots, and opens all others.
+    pub(super) fn close_gate(&self, state: &WalIndexState, slots: u8) {
+        self.exclusive.set(slots);
+        if let Some(group) = &state.group {
+            group.board.gate().set(slots);
+        }
+    }
+
+    /// Opens these slots.
+    pub(super) fn open_gate(&self, state: &WalIndexState, slots: u8) {
+        self.exclusive.open(slots);
+        if let Some(group) = &state.group {
+            group.board.gate().open(slots);
+        }
     }
 
     /// A member gets the memory; it has it until [`WalIndex::leave_member`]. `None` while the regions are a file's.
@@ -47,7 +110,7 @@ impl WalIndex {
         if state.file.is_some() {
             return None;
         }
-        let group = state.group.as_mut()?;
+        let group = state.group.as_mut().filter(|group| !group.is_over)?;
         group.members += 1;
         Some(group.memory.clone())
     }
@@ -83,20 +146,28 @@ impl WalIndexState {
         self.group.as_ref().is_some_and(|group| group.members > 0)
     }
 
+    /// The slots that members share by their seats.
+    pub(super) fn shared_by_members(&self) -> u8 {
+        self.group.as_ref().map_or(0, |group| group.board.shared_slots(group.seats.len()))
+    }
+
     /// New memory takes the place of the old one, which nobody uses any more. Where there is none, no member is served from now on.
     pub(super) fn renew_memory(&mut self) {
         let Some(group) = &mut self.group else { return };
         match NamelessMemory::new() {
             Ok(memory) => group.memory = Arc::new(memory),
-            Err(_) => self.group = None,
+            // Members that have a seat already have no index, and get none.
+            Err(_) => group.is_over = true,
         }
-        if self.join_memory().is_err() {
-            self.group = None;
+        if self.join_memory().is_err()
+            && let Some(group) = &mut self.group
+        {
+            group.is_over = true;
         }
     }
 
     fn join_memory(&mut self) -> Result<()> {
-        let Some(group) = &self.group else { return Ok(()) };
+        let Some(group) = self.group.as_ref().filter(|group| !group.is_over) else { return Ok(()) };
         let mut offset = 0;
         for region in &mut self.regions {
             group.hold(region, offset)?;

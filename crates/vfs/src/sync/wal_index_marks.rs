@@ -100,6 +100,35 @@ impl WalIndex {
         Some(unsafe { *region.as_ptr().cast::<u32>().add(place % FRAMES_OF_REGION) })
     }
 
+    /// Sees to it that a reader finds a mark for what is published, where a slot is free: it need not change one itself. The caller holds the
+    /// write slot, or has just given it back.
+    pub fn mark_for_members(&self) {
+        // Most databases have no members.
+        if !self.has_board.load(Ordering::Relaxed) {
+            return;
+        }
+        let state = self.state();
+        let published = state.published();
+        let mark = |slot: usize| state.word(READ_MARK_WORDS + slot);
+        let slots = 1..SQLITE_SHM_NLOCK - READ_SLOTS;
+        let is_marked = |slot| mark(slot).is_none_or(|mark| mark.load(Ordering::SeqCst) == published);
+        let is_backfilled =
+            state.word(BACKFILL_WORD).is_none_or(|frames| frames.load(Ordering::SeqCst) == published);
+        if state.file.is_some() || is_backfilled || slots.clone().any(is_marked) {
+            return;
+        }
+        let (closed, shared) = (self.exclusive.glance(), state.shared_slots());
+        let is_free = |slot: &usize| (closed | shared) >> (READ_SLOTS + slot) & 1 == 0;
+        let Some(slot) = slots.clone().find(is_free) else { return };
+        self.close_gate(&state, closed | 1 << (READ_SLOTS + slot));
+        if state.shared_slots() >> (READ_SLOTS + slot) & 1 == 0
+            && let Some(mark) = mark(slot)
+        {
+            mark.store(published, Ordering::SeqCst);
+        }
+        self.close_gate(&state, closed);
+    }
+
     /// Refuses snapshots of fewer frames from now on.
     pub fn refuse_snapshots_below(&self, frames: u32) {
         let mut state = self.state();
@@ -114,7 +143,7 @@ impl WalIndex {
 impl WalIndexState {
     /// The slots that handles share.
     pub(super) fn shared_slots(&self) -> u8 {
-        self.readers.iter().fold(0, |slots, reader| slots | reader.0.seen())
+        self.readers.iter().fold(self.shared_by_members(), |slots, reader| slots | reader.0.seen())
     }
 
     /// Sees to it that no process admits a snapshot of fewer frames than `least`, also where a checkpoint of another process would. A mark

@@ -7,6 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::files::group::protocol::{Call, Incoming, Outcome, Reply};
+use crate::sync::group_board::Board;
 use litefoot_storage::fork;
 use litefoot_storage::os::{LocalSocket, NamelessMemory};
 use litefoot_storage::sync::Mutex;
@@ -31,6 +32,9 @@ pub(crate) struct Channel {
     generation: u32,
     is_broken: AtomicBool,
     buffers: Mutex<Buffers>,
+    /// Where owner and members see each other, and the connection's seat there.
+    board: Option<(Board, usize)>,
+    own: Weak<Channel>,
 }
 
 #[derive(Default)]
@@ -53,7 +57,41 @@ impl Channel {
             generation: fork::generation(),
             is_broken: AtomicBool::new(false),
             buffers: Mutex::default(),
+            board: None,
+            own: Weak::new(),
         }
+    }
+
+    /// Takes the seat that the owner has given, on the board that has come with it, and is used from now on.
+    pub(super) fn sit_down(mut self, seat: Option<usize>) -> Arc<Channel> {
+        let board = self.take_memory().and_then(|memory| Board::of(memory).ok());
+        self.board = board.zip(seat);
+        Arc::new_cyclic(|own| Channel { own: own.clone(), ..self })
+    }
+
+    /// The board, and the connection's seat there; `None` where there is none, or a forked child has not its own.
+    pub(super) fn board(&self) -> Option<(&Board, usize)> {
+        self.board.as_ref().filter(|_| self.is_alive()).map(|(board, seat)| (board, *seat))
+    }
+
+    /// True if nothing waits to be sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.buffers.lock().outgoing.is_empty()
+    }
+
+    /// Looks whether the owner has ended, without a message.
+    pub(super) fn look(&self) -> Result<()> {
+        self.check()?;
+        if self.socket.is_open() { Ok(()) } else { Err(self.lost()) }
+    }
+
+    /// Sends what waits, and waits for no reply.
+    pub(super) fn send(&self) -> Result<()> {
+        self.check()?;
+        let mut buffers = self.buffers.lock();
+        let sent = self.socket.send(&buffers.outgoing, None);
+        buffers.outgoing.clear();
+        sent.map_err(|_| self.lost())
     }
 
     /// True if the owner may still answer.
@@ -93,11 +131,7 @@ impl Channel {
     }
 
     /// Makes a call, and has `then` look at its reply.
-    pub(super) fn ask<T>(
-        self: &Arc<Channel>,
-        call: &Call<'_>,
-        then: impl FnOnce(&Reply<'_>) -> Result<T>,
-    ) -> Result<T> {
+    pub(super) fn ask<T>(&self, call: &Call<'_>, then: impl FnOnce(&Reply<'_>) -> Result<T>) -> Result<T> {
         self.check()?;
         let mut buffers = self.buffers.lock();
         call.encode(true, &mut buffers.outgoing);
@@ -107,8 +141,7 @@ impl Channel {
         let Ok(Some(frame)) = buffers.incoming.next(&self.socket) else { return Err(self.lost()) };
         let Some(reply) = Reply::decode(frame) else { return Err(self.lost()) };
         if reply.outcome == Outcome::Busy && reply.flag {
-            let _ =
-                REFUSED.try_with(|note| *note.borrow_mut() = Some((Arc::downgrade(self), Instant::now())));
+            let _ = REFUSED.try_with(|note| *note.borrow_mut() = Some((self.own.clone(), Instant::now())));
         }
         match reply.outcome {
             Outcome::ShortRead => then(&reply),
@@ -117,7 +150,7 @@ impl Channel {
     }
 
     /// Makes a call of which only the end counts.
-    pub(super) fn tell(self: &Arc<Channel>, call: &Call<'_>) -> Result<()> {
+    pub(super) fn tell(&self, call: &Call<'_>) -> Result<()> {
         self.ask(call, |_| Ok(()))
     }
 

@@ -12,7 +12,7 @@ use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::owner::Served;
 use crate::files::group::protocol::{
-    Call, FileOf, Incoming, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, VERSION,
+    Call, FileOf, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, VERSION,
 };
 use crate::files::requested_file::{is_true, read_only as to_read_only};
 use crate::files::vfs::Vfs;
@@ -131,9 +131,8 @@ impl Vfs {
 
     /// Serves members of a database from now on.
     pub(in crate::files) fn serve_group(&self, database: &Arc<OpenDatabase>, listener: LocalListener) {
-        if database.wal_index().begin_group().is_err() {
-            return;
-        }
+        let Ok(board) = database.wal_index().begin_group() else { return };
+        database.db().shared().begin_board(board);
         let (vfs, there) = (self.weak(), Arc::downgrade(database));
         let Some(listener) = database.begin_group(Group::new(listener)) else { return };
         // Without a thread nobody is served, and the name is given up with the listener.
@@ -162,16 +161,17 @@ enum Greeting {
 }
 
 fn greet(socket: LocalSocket, path: &Path, opening: &Opening) -> Greeting {
-    let channel = Arc::new(Channel::new(socket, path));
+    let channel = Channel::new(socket, path);
     channel.set_timeout(Some(GREETING));
     let flags = if opening.read_only { READ_ONLY } else { 0 }
         | if opening.powersafe_overwrite { POWERSAFE } else { 0 };
     let build = build();
     let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(build.as_bytes());
-    match channel.tell(&call) {
-        Ok(()) => {
+    match channel.ask(&call, |reply| Ok(reply.value)) {
+        Ok(seat) => {
             channel.set_timeout(None);
-            Greeting::Served(channel)
+            let seat = usize::try_from(seat).ok().filter(|_| seat != NO_SEAT);
+            Greeting::Served(channel.sit_down(seat))
         }
         Err(Error::Owners { .. }) => Greeting::Refused,
         Err(_) => Greeting::Ending,
@@ -203,10 +203,11 @@ fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
     if is_served {
-        Reply::DONE.encode(&mut reply);
         let served = Served::new(vfs, database, flags);
+        let (seat, board) = served.place();
+        Reply { value: seat.map_or(NO_SEAT, |seat| seat as u64), ..Reply::DONE }.encode(&mut reply);
         // One that is gone already is found so by `serve`.
-        let _ = socket.send(&reply, None);
+        let _ = socket.send(&reply, board.as_ref().map(|memory| memory.descriptor()));
         served.serve(socket, &mut incoming);
     } else {
         Reply { outcome: Outcome::Failed, flag: false, value: SQLITE_CANTOPEN as u64, data: b"" }

@@ -6,6 +6,7 @@ use crate::ffi::api::Api;
 use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::Channel;
+use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::vfs::Vfs;
 use crate::options::Options;
@@ -36,6 +37,7 @@ pub(crate) struct Link {
     channel: Mutex<Arc<Channel>>,
     /// The journal and the log that are open, with their flags.
     open: Mutex<[Option<c_int>; 2]>,
+    pub(super) commits: Commits,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
@@ -49,6 +51,7 @@ impl Link {
             vfs,
             channel: Mutex::new(channel),
             open: Mutex::default(),
+            commits: Commits::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })

@@ -10,13 +10,10 @@ use crate::error::{Error, Result, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::group::channel::Channel;
 use crate::files::group::link::Link;
+use crate::files::group::member_index::MemberIndex;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
-use crate::files::group::statement;
 use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
-use crate::sync::wal_index::CHECKPOINT_SLOT;
-use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
-use litefoot_storage::os::NamelessMemory;
 use litefoot_storage::wal_file::format::FRAME_HEADER_BYTES;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -43,18 +40,11 @@ fn size(channel: &Arc<Channel>, file: FileOf) -> Result<u64> {
 
 /// A member's handle on a main database file.
 pub(crate) struct MemberFile {
-    link: Arc<Link>,
-    channel: Arc<Channel>,
+    pub(super) link: Arc<Link>,
+    pub(super) channel: Arc<Channel>,
     level: Level,
-    /// The slots of the wal-index that it has, one bit each.
-    shared: u8,
-    exclusive: u8,
-    /// The memory of the wal-index, and its regions, under the addresses that SQLite knows.
-    memory: Option<NamelessMemory>,
-    regions: Vec<Region>,
-    /// Bytes of a region as SQLite has it.
-    region_bytes: usize,
-    receives_file_controls: bool,
+    pub(super) index: MemberIndex,
+    pub(super) receives_file_controls: bool,
     persist_wal: bool,
     powersafe_overwrite: bool,
     mmap_size: i64,
@@ -67,26 +57,21 @@ impl MemberFile {
             powersafe_overwrite: link.opening.powersafe_overwrite,
             link,
             level: Level::None,
-            shared: 0,
-            exclusive: 0,
-            memory: None,
-            regions: Vec::new(),
-            region_bytes: 0,
+            index: MemberIndex::default(),
             receives_file_controls: false,
             persist_wal: false,
             mmap_size: 0,
         }
     }
 
-    fn call<'a>(operation: Operation, a: u64, b: u64) -> Call<'a> {
+    pub(super) fn call<'a>(operation: Operation, a: u64, b: u64) -> Call<'a> {
         Call::new(operation, FileOf::Main, a, b)
     }
 
     /// True where SQLite counts on nothing that the owner has of the connection, but for the lock that a connection in WAL mode has
     /// between its transactions.
     fn is_between_transactions(&self) -> bool {
-        self.level == Level::None
-            || self.level == Level::Shared && !self.regions.is_empty() && self.shared | self.exclusive == 0
+        self.level == Level::None || self.level == Level::Shared && self.index.is_between_transactions()
     }
 
     /// The owner is gone before the connection: what it has left is brought home by the next one, also where that is this process and no
@@ -106,7 +91,7 @@ impl MemberFile {
     }
 
     /// Makes a call that may begin a transaction: with the next owner, where the last one is gone.
-    fn begin<T>(&mut self, call: impl Fn(&MemberFile) -> Result<T>) -> Result<T> {
+    pub(super) fn begin<T>(&mut self, call: impl Fn(&MemberFile) -> Result<T>) -> Result<T> {
         let may_begin = self.is_between_transactions();
         let result = call(self);
         if result.is_ok() || !may_begin || self.channel.is_alive() {
@@ -138,34 +123,18 @@ impl MemberFile {
             channel.tell(&Self::call(Operation::Lock, Level::Shared as u64, 0))?;
             super::check_wal_mode(&channel, &self.link.opening.path)?;
         }
-        self.map_again(&channel)?;
+        self.index.map_again(&channel)?;
         self.link.set_channel(channel.clone());
         self.channel = channel;
         Ok(())
     }
 
-    /// The next owner's wal-index takes the place of the last one's.
-    fn map_again(&mut self, channel: &Arc<Channel>) -> Result<()> {
-        let in_one = regions_per_mapping(self.region_bytes, page_bytes());
-        for (number, region) in self.regions.iter_mut().enumerate() {
-            let call = Self::call(Operation::ShmMap, (number * in_one) as u64, self.region_bytes as u64);
-            channel.tell(&call.with(&[1]))?;
-            if let Some(memory) = channel.take_memory() {
-                self.memory = Some(memory);
-            }
-            let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
-            let offset = (number * region.bytes()) as u64;
-            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
-        }
-        Ok(())
-    }
-
-    fn tell(&self, call: &Call<'_>) -> Result<()> {
+    pub(super) fn tell(&self, call: &Call<'_>) -> Result<()> {
         self.channel.tell(call)
     }
 
     /// Gives something back; where the owner is gone, everything is given back.
-    fn give_back(&self, call: &Call<'_>) -> Result<()> {
+    pub(super) fn give_back(&self, call: &Call<'_>) -> Result<()> {
         let told = self.tell(call);
         if self.channel.is_alive() { told } else { Ok(()) }
     }
@@ -173,11 +142,6 @@ impl MemberFile {
     fn control_of(&self, kind: ControlKind, value: u64) -> Result<u64> {
         self.channel.ask(&Self::call(Operation::Control, kind as u64, value), |reply| Ok(reply.value))
     }
-}
-
-/// The bits of a range of slots.
-fn mask(first: usize, count: usize) -> u8 {
-    (((1_u16 << count.min(8)) - 1) << first.min(8)) as u8
 }
 
 impl Handle for MemberFile {
@@ -195,8 +159,7 @@ impl Handle for MemberFile {
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         let call = Self::call(Operation::Write, offset, 0).with(buf);
         // Others may read a page from the file as soon as the index says so.
-        let checkpoints = self.exclusive >> CHECKPOINT_SLOT & 1 != 0;
-        if checkpoints { self.tell(&call) } else { self.channel.defer(&call) }
+        if self.index.checkpoints() { self.tell(&call) } else { self.channel.defer(&call) }
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
@@ -212,7 +175,7 @@ impl Handle for MemberFile {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
-        self.regions.clear();
+        self.index.leave();
         let told = self.tell(&Self::call(Operation::Close, 0, 0));
         if self.channel.is_alive() {
             return told;
@@ -260,9 +223,15 @@ impl Handle for MemberFile {
                 self.begin(|this| this.control_of(ControlKind::Connected, 0))?;
             }
             Control::SeveralFiles => drop(self.control_of(ControlKind::SeveralFiles, 0)?),
-            Control::CommitDone => drop(self.control_of(ControlKind::CommitDone, 0)?),
+            Control::CommitDone => {
+                self.index.check_published(&self.link)?;
+                self.control_of(ControlKind::CommitDone, 0)?;
+            }
             Control::Pragma(call) => {
                 let mut data = call.name.as_bytes().to_vec();
+                if call.name.eq_ignore_ascii_case("synchronous") {
+                    self.link.commits.note_setting();
+                }
                 if let Some(value) = call.value {
                     data.push(0);
                     data.extend_from_slice(value.as_bytes());
@@ -290,56 +259,26 @@ impl Handle for MemberFile {
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
-        let in_one = regions_per_mapping(bytes, page_bytes());
-        let number = region / in_one;
-        if self.regions.len() <= number {
-            let call = Self::call(Operation::ShmMap, region as u64, bytes as u64);
-            let data = [u8::from(extend)];
-            let is_there = self.channel.ask(&call.with(&data), |reply| Ok(reply.flag))?;
-            if !is_there {
-                return Ok(None);
-            }
-            if let Some(memory) = self.channel.take_memory() {
-                self.memory = Some(memory);
-            }
-        }
-        self.region_bytes = bytes;
-        let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
-        while self.regions.len() <= number {
-            let mut region = Region::new(bytes * in_one).ok_or(Error::NoMemory)?;
-            let offset = (self.regions.len() * bytes * in_one) as u64;
-            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
-            self.regions.push(region);
-        }
-        Ok(self.regions.get(number).map(|found| found.at(region % in_one * bytes)))
+        self.index.map(&self.channel, region, bytes, extend)
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
-        let data = [statement::encode(exclusive, self.link.statement())];
-        let call = Self::call(Operation::ShmLock, first as u64, count as u64).with(&data);
-        self.begin(|this| this.tell(&call))?;
-        if exclusive {
-            self.exclusive |= mask(first, count);
-        } else {
-            self.shared |= mask(first, count);
-        }
-        Ok(())
+        self.lock_slots(first, count, exclusive)
     }
 
     fn shm_unlock(&mut self, first: usize, count: usize) -> Result<()> {
-        self.shared &= !mask(first, count);
-        self.exclusive &= !mask(first, count);
-        self.give_back(&Self::call(Operation::ShmUnlock, first as u64, count as u64))
+        self.unlock_slots(first, count)
     }
 
     fn shm_barrier(&mut self) {
         fence(Ordering::SeqCst);
+        self.before_publishing();
+        fence(Ordering::SeqCst);
     }
 
     fn shm_unmap(&mut self, delete: bool) -> Result<()> {
-        self.regions.clear();
-        self.memory = None;
-        (self.shared, self.exclusive) = (0, 0);
+        self.index.unshare_all(&self.channel);
+        self.index.leave();
         self.give_back(&Self::call(Operation::ShmUnmap, u64::from(delete), 0))
     }
 }
@@ -387,7 +326,8 @@ impl Handle for MemberCompanion {
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
-        if self.is_urgent(buf, offset) {
+        let is_urgent = self.is_urgent(buf, offset);
+        if is_urgent && !self.link.commits.awaits_sync() {
             self.link.channel().tell(&call)
         } else {
             self.link.channel().defer(&call)
@@ -399,7 +339,11 @@ impl Handle for MemberCompanion {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.link.channel().tell(&Call::new(Operation::Sync, self.file, 0, 0))
+        self.link.channel().tell(&Call::new(Operation::Sync, self.file, 0, 0))?;
+        if self.file == FileOf::Wal {
+            self.link.commits.note_sync(self.commits);
+        }
+        Ok(())
     }
 
     fn size(&mut self) -> Result<u64> {

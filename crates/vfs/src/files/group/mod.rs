@@ -29,6 +29,7 @@
 //! | `channel` | a member's stream to its owner |
 //! | `link` | a member's connection, over all its owners |
 //! | `member_file` | the files of a member's connection |
+//! | `member_index` | its wal-index, and what goes without a message |
 //! | `owner` | the owner's end of a member's connection |
 //! | `joining` | finding the owner, or becoming it |
 //! | `statement` | what a member tells of its statement |
@@ -37,6 +38,7 @@ mod channel;
 mod joining;
 pub(crate) mod link;
 pub(crate) mod member_file;
+mod member_index;
 mod owner;
 pub(crate) mod protocol;
 mod statement;

@@ -65,6 +65,8 @@ pub(super) struct Served {
     companions: [Option<AnyHandle>; 2],
     /// The memory of the wal-index that it has.
     memory: Option<Arc<NamelessMemory>>,
+    /// Its seat on the board.
+    seat: Option<usize>,
     /// The failure of a write that nobody has heard of yet.
     failed: Option<Error>,
     buffer: Vec<u8>,
@@ -98,6 +100,7 @@ impl Served {
         main.note_member();
         Served {
             vfs,
+            seat: database.wal_index().take_seat(),
             database,
             main: Some(Box::new(main)),
             companions: [None, None],
@@ -105,6 +108,11 @@ impl Served {
             failed: None,
             buffer: Vec::new(),
         }
+    }
+
+    /// Its seat, and the memory of the board.
+    pub(super) fn place(&self) -> (Option<usize>, Option<Arc<NamelessMemory>>) {
+        (self.seat, self.database.board().map(|board| board.memory().clone()))
     }
 
     /// Makes the calls of a member until it closes its file, or is gone.
@@ -211,6 +219,7 @@ impl Served {
                 let (exclusive, statement) = statement::decode(call.data.first().copied().unwrap_or(1));
                 let main = self.main()?;
                 main.note_statement(statement);
+                main.note_seat_read(statement::seat_read(call.data));
                 main.shm_lock(first, count, exclusive).map(|()| Answer::default())
             }
             Operation::ShmUnlock => {
@@ -231,6 +240,13 @@ impl Served {
                 self.vfs.access(&path, a as c_int).map(Answer::flag)
             }
             Operation::Sleep => Ok(Answer::flag(sleep(Duration::from_micros(a)))),
+            Operation::TakeTurn => {
+                let (_, statement) = statement::decode(call.data.first().copied().unwrap_or(1));
+                let main = self.main()?;
+                main.note_statement(statement);
+                main.note_seat_read(None);
+                Ok(Answer::flag(main.take_turn()))
+            }
             Operation::Hello => Err(unexpected()),
         }
     }
@@ -327,6 +343,9 @@ impl Served {
 
     fn leave_memory(&mut self) {
         if self.memory.take().is_some() {
+            if let (Some(board), Some(seat)) = (self.database.board(), self.seat) {
+                board.clear(seat);
+            }
             self.database.wal_index().leave_member();
         }
     }
@@ -340,6 +359,13 @@ impl Served {
             }
             self.companions = [None, None];
             self.leave_memory();
+        }
+        self.leave_seat();
+    }
+
+    fn leave_seat(&mut self) {
+        if let Some(seat) = self.seat.take() {
+            self.database.wal_index().leave_seat(seat);
         }
     }
 }

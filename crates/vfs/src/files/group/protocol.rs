@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -46,7 +46,8 @@ macro_rules! operations {
 }
 
 operations! {
-    /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is the build.
+    /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is the build. With the reply comes the descriptor of the
+    /// board; the value is the member's seat, or [`NO_SEAT`].
     Hello = 1,
     /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data.
     Read = 2,
@@ -74,7 +75,8 @@ operations! {
     /// Region `a` of the wal-index, of `b` bytes; the data is one byte that says if it is to be made. The flag says if it is there. With the
     /// first one comes the descriptor of the memory.
     ShmMap = 13,
-    /// Takes slots from `a` on, as many as `b`; the data says if exclusively, and what the statement is.
+    /// Takes slots from `a` on, as many as `b`; the data says if exclusively, and what the statement is, and, where the member reads by its
+    /// seat, the change counter of the index when it began to (4).
     ShmLock = 14,
     /// Gives slots back.
     ShmUnlock = 15,
@@ -88,6 +90,8 @@ operations! {
     Access = 19,
     /// Waits `a` microseconds, or less where the writer's turn has come. The flag is not set where there was no wait.
     Sleep = 20,
+    /// Takes the write slot for a statement that has not read yet; the data says what it is. The flag says if it was taken.
+    TakeTurn = 21,
 }
 
 impl Operation {
@@ -103,6 +107,9 @@ impl Operation {
         )
     }
 }
+
+/// No seat of the board.
+pub(super) const NO_SEAT: u64 = u64::MAX;
 
 /// Flags of the first call.
 pub(super) const READ_ONLY: u64 = 1;

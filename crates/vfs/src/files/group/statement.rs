@@ -27,6 +27,13 @@ pub(super) fn decode(byte: u8) -> (bool, MembersStatement) {
     (byte & 1 != 0, MembersStatement { is_autocommit: byte & 2 != 0, shows })
 }
 
+/// The change counter of the index when the member has begun to read by its seat, from the data of a call that takes slots; `None` where it
+/// does not.
+pub(super) fn seat_read(data: &[u8]) -> Option<u32> {
+    let bytes = data.get(1..5)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

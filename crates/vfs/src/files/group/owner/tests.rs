@@ -2,6 +2,8 @@ use super::*;
 use crate::ffi::codes::{
     SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE, SQLITE_OPEN_WAL,
 };
+use crate::files::connection_state::MembersStatement;
+use crate::files::durable_reads::Shows;
 use crate::files::vfs::VfsSetup;
 use crate::open::database::DatabaseSetup;
 use crate::options::Options;
@@ -9,6 +11,7 @@ use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
 use litefoot_sim::SimMedium;
 use litefoot_storage::wal_file::format::Header;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const PAGE: usize = 512;
 const REGION: u64 = 32768;
@@ -38,8 +41,7 @@ impl Member {
     }
 
     fn lock(&mut self, slot: usize, exclusive: bool) -> Result<Answer> {
-        let statement =
-            [statement::encode(exclusive, crate::files::connection_state::MembersStatement::UNKNOWN)];
+        let statement = [statement::encode(exclusive, MembersStatement::UNKNOWN)];
         self.ask(Operation::ShmLock, FileOf::Main, (slot as u64, 1), &statement)
     }
 }
@@ -54,7 +56,8 @@ fn group() -> (Arc<Vfs>, Arc<OpenDatabase>) {
         keeps_logs: false,
     }));
     let database = Arc::new(OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/app.db"))));
-    database.wal_index().begin_group().unwrap();
+    database.db().shared().begin_board(database.wal_index().begin_group().unwrap());
+    database.own().unwrap();
     (vfs, database)
 }
 
@@ -176,4 +179,74 @@ fn a_write_that_has_failed_fails_the_next_call_and_what_is_given_back_is_given_b
         assert!(member.ask(operation, file, (0, u64::MAX), &[]).is_err(), "{operation:?}");
     }
     assert!(member.ask(Operation::ShmMap, FileOf::Main, (0, u64::MAX), &[1]).is_err());
+}
+
+impl Member {
+    fn take_turn(&mut self, shows: Shows) -> bool {
+        let statement = MembersStatement { is_autocommit: true, shows };
+        let data = [statement::encode(true, statement)];
+        self.ask(Operation::TakeTurn, FileOf::Main, (0, 0), &data).unwrap().flag
+    }
+}
+
+#[test]
+fn a_turn_is_one_members_until_it_gives_it_back_or_dies() {
+    let (vfs, database) = group();
+    let [mut one, mut other] = [(); 2].map(|()| member_in_wal_mode(&vfs, &database));
+    for shows in [Shows::Outcome, Shows::Begun] {
+        assert!(one.take_turn(shows) && !one.take_turn(shows), "it has it already");
+        assert!(!other.take_turn(shows) && other.lock(WRITE_SLOT, true).is_err());
+        one.main(Operation::ShmUnlock, WRITE_SLOT as u64, 1);
+        assert!(other.take_turn(shows) && !one.take_turn(shows));
+        other.main(Operation::ShmUnlock, WRITE_SLOT as u64, 1);
+    }
+    assert!(one.take_turn(Shows::Outcome));
+    one.0.end();
+    assert!(other.take_turn(Shows::Outcome));
+}
+
+#[test]
+fn a_seat_keeps_others_from_the_slots_that_it_shares_until_its_member_dies() {
+    let (vfs, database) = group();
+    let [dying, mut other] = [(); 2].map(|()| member_in_wal_mode(&vfs, &database));
+    let board = database.board().unwrap().clone();
+    let seat = dying.0.seat.unwrap();
+    assert!(other.lock(READ_SLOTS + 1, true).is_ok());
+    assert!(!board.share(seat, 1 << (READ_SLOTS + 1), true), "another has it");
+    other.main(Operation::ShmUnlock, READ_SLOTS as u64 + 1, 1);
+    assert!(board.share(seat, 1 << (READ_SLOTS + 1), true));
+    assert!(other.lock(READ_SLOTS + 1, true).is_err() && other.lock(READ_SLOTS + 2, true).is_ok());
+    assert_eq!(database.wal_index().while_nobody_writes(|is_free| is_free), None);
+    other.main(Operation::ShmUnlock, READ_SLOTS as u64 + 2, 1);
+    assert_eq!(database.wal_index().while_nobody_writes(|is_free| is_free), Some(false));
+    dying.0.end();
+    assert!(other.lock(READ_SLOTS + 1, true).is_ok());
+    let mut next = member_in_wal_mode(&vfs, &database);
+    assert_eq!(next.0.seat, Some(seat), "it is free again");
+    next.main(Operation::Close, 0, 0);
+}
+
+#[test]
+fn a_reader_finds_a_mark_for_what_is_published() {
+    let (vfs, database) = group();
+    let mut member = member_in_wal_mode(&vfs, &database);
+    // Five frames that count.
+    let word = |number: usize| {
+        // SAFETY: a region is longer, and nobody else uses it in this test.
+        unsafe { &*region(&database).cast::<AtomicU32>().add(number) }
+    };
+    word(4).store(5, Ordering::SeqCst);
+    let marks = || [26, 27, 28, 29].map(|mark| word(mark).load(Ordering::SeqCst));
+    member.lock(READ_SLOTS + 1, false).unwrap();
+    for before in [[0, 0, 0, 0], [0, 7, 0, 0]] {
+        before.into_iter().zip(26..).for_each(|(mark, place)| word(place).store(mark, Ordering::SeqCst));
+        database.wal_index().mark_for_members();
+        assert_eq!(marks(), [0, 5, 0, 0], "the first that nobody shares");
+        database.wal_index().mark_for_members();
+        assert_eq!(marks(), [0, 5, 0, 0], "one is enough");
+    }
+    word(24).store(5, Ordering::SeqCst);
+    word(27).store(0, Ordering::SeqCst);
+    database.wal_index().mark_for_members();
+    assert_eq!(marks(), [0; 4], "readers of the file need none");
 }

@@ -1,0 +1,315 @@
+//! A member's wal-index: its memory, its slots, and the messages that its transactions do without.
+//!
+//! # Why
+//! SQLite takes and gives back some six slots a transaction. Two messages do: one for the turn to write, and one for the commit. What else
+//! there is stands on the board (`sync/group_board`).
+//!
+//! # Invariants
+//! 1. A slot that is shared by the seat is not shared in the owner, and the other way round.
+//! 2. The write slot that was given with a turn is given back as soon as the transaction ends without asking for it.
+//! 3. Nothing of a commit is published before the owner has its frames.
+//! 4. A write slot whose return waits for the message of the commit is sent back at the end of the transaction at the latest.
+
+use crate::error::{Error, Result};
+use crate::files::connection_state::MembersStatement;
+use crate::files::durable_reads::Shows;
+use crate::files::group::channel::Channel;
+use crate::files::group::link::Link;
+use crate::files::group::member_file::MemberFile;
+use crate::files::group::protocol::{Call, FileOf, Operation};
+use crate::files::group::statement;
+use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, READ_SLOTS, WRITE_SLOT};
+use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
+use litefoot_storage::os::NamelessMemory;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const WRITES: u8 = 1 << WRITE_SLOT;
+
+/// The wal-index of a member's connection.
+#[derive(Default)]
+pub(super) struct MemberIndex {
+    /// The slots that it has from the owner, one bit each.
+    shared: u8,
+    exclusive: u8,
+    /// The slots that it shares by its seat.
+    seated: u8,
+    /// The change counter of the index when it began to read by its seat.
+    seated_since: u32,
+    /// True if it has the write slot, and SQLite has not asked for it yet.
+    has_turn: bool,
+    /// The memory, and its regions, under the addresses that SQLite knows.
+    memory: Option<NamelessMemory>,
+    regions: Vec<Region>,
+    /// Bytes of a region as SQLite has it.
+    region_bytes: usize,
+}
+
+/// What is known of a connection's commits, for its files.
+#[derive(Default)]
+pub(super) struct Commits {
+    /// True if SQLite has synced the last commit, and no setting has changed since.
+    are_synced: AtomicBool,
+    /// True if the last frame of a commit waits for the sync, to go with it.
+    awaits_sync: AtomicBool,
+    /// True if SQLite has synced what it has written.
+    was_synced: AtomicBool,
+    /// True if a commit was not what it had to be, and does not count.
+    has_failed: AtomicBool,
+}
+
+impl Commits {
+    /// A setting has changed that says if commits are synced.
+    pub(super) fn note_setting(&self) {
+        self.are_synced.store(false, Ordering::Relaxed);
+    }
+
+    /// The write slot was taken, or is given back.
+    fn begin(&self) {
+        for flag in [&self.awaits_sync, &self.was_synced] {
+            flag.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// The last frame of a commit is written: true if it may wait for a sync.
+    pub(super) fn awaits_sync(&self) -> bool {
+        let awaits = self.are_synced.load(Ordering::Relaxed);
+        self.awaits_sync.store(awaits, Ordering::Relaxed);
+        awaits
+    }
+
+    /// The log is synced, behind a commit or not.
+    pub(super) fn note_sync(&self, commits: bool) {
+        self.awaits_sync.store(false, Ordering::Relaxed);
+        if commits {
+            self.are_synced.store(true, Ordering::Relaxed);
+            self.was_synced.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl MemberIndex {
+    /// True if a transaction has ended, and none has begun.
+    pub(super) fn is_between_transactions(&self) -> bool {
+        !self.regions.is_empty() && self.shared | self.exclusive | self.seated == 0
+    }
+
+    /// True during a checkpoint.
+    pub(super) fn checkpoints(&self) -> bool {
+        self.exclusive >> CHECKPOINT_SLOT & 1 != 0
+    }
+
+    fn word(&self, number: usize) -> u32 {
+        // SAFETY: a region is far larger.
+        self.regions.first().map_or(0, |first| unsafe { first.word(number) }.load(Ordering::SeqCst))
+    }
+
+    /// A region, as SQLite asks for it.
+    pub(super) fn map(
+        &mut self,
+        channel: &Arc<Channel>,
+        region: usize,
+        bytes: usize,
+        extend: bool,
+    ) -> Result<Option<NonNull<u8>>> {
+        let in_one = regions_per_mapping(bytes, page_bytes());
+        let number = region / in_one;
+        if self.regions.len() <= number {
+            let call = MemberFile::call(Operation::ShmMap, region as u64, bytes as u64);
+            let data = [u8::from(extend)];
+            if !channel.ask(&call.with(&data), |reply| Ok(reply.flag))? {
+                return Ok(None);
+            }
+            if let Some(memory) = channel.take_memory() {
+                self.memory = Some(memory);
+            }
+        }
+        self.region_bytes = bytes;
+        let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
+        while self.regions.len() <= number {
+            let mut region = Region::new(bytes * in_one).ok_or(Error::NoMemory)?;
+            let offset = (self.regions.len() * bytes * in_one) as u64;
+            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
+            self.regions.push(region);
+        }
+        Ok(self.regions.get(number).map(|found| found.at(region % in_one * bytes)))
+    }
+
+    /// The next owner's wal-index takes the place of the last one's.
+    pub(super) fn map_again(&mut self, channel: &Arc<Channel>) -> Result<()> {
+        self.has_turn = false;
+        let in_one = regions_per_mapping(self.region_bytes, page_bytes());
+        for (number, region) in self.regions.iter_mut().enumerate() {
+            let call =
+                MemberFile::call(Operation::ShmMap, (number * in_one) as u64, self.region_bytes as u64);
+            channel.tell(&call.with(&[1]))?;
+            if let Some(memory) = channel.take_memory() {
+                self.memory = Some(memory);
+            }
+            let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
+            let offset = (number * region.bytes()) as u64;
+            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
+        }
+        Ok(())
+    }
+
+    /// SQLite uses it no more.
+    pub(super) fn leave(&mut self) {
+        self.regions.clear();
+        self.memory = None;
+        (self.shared, self.exclusive, self.seated, self.has_turn) = (0, 0, 0, false);
+    }
+
+    /// Gives back what is shared by the seat.
+    pub(super) fn unshare_all(&mut self, channel: &Channel) {
+        if let Some((board, seat)) = channel.board() {
+            board.unshare(seat, self.seated);
+        }
+        self.seated = 0;
+    }
+
+    /// Fails where a commit was not what it had to be.
+    pub(super) fn check_published(&self, link: &Link) -> Result<()> {
+        if !link.commits.has_failed.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::Io(format!("{}: the owner could not take a commit", link.opening.path.display())))
+    }
+}
+
+/// The bits of a range of slots.
+fn mask(first: usize, count: usize) -> u8 {
+    (((1_u16 << count.min(8)) - 1) << first.min(8)) as u8
+}
+
+impl MemberFile {
+    pub(super) fn lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
+        let bits = mask(first, count);
+        if exclusive && bits == WRITES && std::mem::take(&mut self.index.has_turn) {
+            self.index.exclusive |= WRITES;
+            self.link.commits.begin();
+            return Ok(());
+        }
+        let statement = self.link.statement();
+        if !exclusive && count == 1 && first >= READ_SLOTS && self.begins_by_seat(bits, statement)? {
+            return Ok(());
+        }
+        let mut data = vec![statement::encode(exclusive, statement)];
+        if self.index.seated != 0 {
+            data.extend_from_slice(&self.index.seated_since.to_ne_bytes());
+        }
+        let call = Self::call(Operation::ShmLock, first as u64, count as u64).with(&data);
+        let locked = self.begin(|this| this.tell(&call));
+        if locked.is_err() && !exclusive && std::mem::take(&mut self.index.has_turn) {
+            // Nobody knows whether SQLite will begin anew.
+            let _ = self.give_back(&Self::call(Operation::ShmUnlock, WRITE_SLOT as u64, 1));
+        }
+        locked?;
+        if exclusive {
+            self.index.exclusive |= bits;
+            if bits & WRITES != 0 {
+                self.link.commits.begin();
+            }
+        } else {
+            self.index.shared |= bits;
+        }
+        Ok(())
+    }
+
+    /// Begins to read by the seat, behind the turn of a statement that writes; `false` where the owner must be asked.
+    fn begins_by_seat(&mut self, bits: u8, statement: MembersStatement) -> Result<bool> {
+        if self.channel.board().is_none() && self.channel.is_alive() {
+            return Ok(false);
+        }
+        let has_write_slot = self.index.has_turn || self.index.exclusive & WRITES != 0;
+        if !has_write_slot && statement.shows != Shows::Always && self.index.is_between_transactions() {
+            let header = self.header();
+            let data = [statement::encode(true, statement)];
+            let call = Self::call(Operation::TakeTurn, 0, 0).with(&data);
+            self.index.has_turn = self.begin(|this| this.channel.ask(&call, |reply| Ok(reply.flag)))?;
+            if self.index.has_turn && self.header() != header {
+                // SQLite begins anew at once, by the snapshot that stays the newest.
+                return Err(Error::Busy);
+            }
+        } else if self.index.is_between_transactions() {
+            // Nothing else would tell that the owner has ended.
+            self.begin(|this| this.channel.look())?;
+        }
+        let waits_elsewhere = self.index.has_turn || has_write_slot;
+        let since = self.index.word(CHANGE_WORD);
+        let Some((board, seat)) = self.channel.board() else { return Ok(false) };
+        if !board.share(seat, bits, waits_elsewhere) {
+            return Ok(false);
+        }
+        self.index.seated |= bits;
+        self.index.seated_since = since;
+        Ok(true)
+    }
+
+    /// The header of the index, as far as it says whether there was a commit.
+    fn header(&self) -> [u32; COPY_WORDS] {
+        std::array::from_fn(|number| self.index.word(number))
+    }
+
+    pub(super) fn unlock_slots(&mut self, first: usize, count: usize) -> Result<()> {
+        let bits = mask(first, count);
+        if self.index.seated & bits == bits {
+            return self.end_by_seat(bits);
+        }
+        self.index.shared &= !bits;
+        self.index.exclusive &= !bits;
+        let call = Self::call(Operation::ShmUnlock, first as u64, count as u64);
+        if bits != WRITES {
+            return self.give_back(&call);
+        }
+        let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
+        self.link.commits.begin();
+        // SQLite is about to say that the commit is done, and waits there until it is durable.
+        if was_synced && self.receives_file_controls && self.index.seated != 0 {
+            let told = self.channel.defer(&call);
+            return if self.channel.is_alive() { told } else { Ok(()) };
+        }
+        self.give_back(&call)
+    }
+
+    fn end_by_seat(&mut self, bits: u8) -> Result<()> {
+        if let Some((board, seat)) = self.channel.board() {
+            board.unshare(seat, bits);
+        }
+        self.index.seated &= !bits;
+        if self.index.seated != 0 || !self.channel.is_alive() {
+            self.index.has_turn &= self.index.seated != 0;
+            return Ok(());
+        }
+        if std::mem::take(&mut self.index.has_turn) {
+            return self.give_back(&Self::call(Operation::ShmUnlock, WRITE_SLOT as u64, 1));
+        }
+        if !self.channel.is_sent() {
+            let _ = self.channel.send();
+        }
+        Ok(())
+    }
+
+    /// SQLite is about to publish what it has written: the owner must have it.
+    pub(super) fn before_publishing(&mut self) {
+        let commits = &self.link.commits;
+        if !commits.awaits_sync.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        // There was no sync, against all that was known.
+        commits.note_setting();
+        let call = Call::new(Operation::Size, FileOf::Wal, 0, 0);
+        if self.channel.ask(&call, |_| Ok(())).is_ok() {
+            return;
+        }
+        commits.has_failed.store(true, Ordering::Relaxed);
+        // The copy that SQLite has written just now: who finds the two different makes the index from what is in the log.
+        if let Some(first) = self.index.regions.first() {
+            for word in COPY_WORDS..2 * COPY_WORDS {
+                // SAFETY: a region is far larger, and the write slot is this connection's.
+                unsafe { first.word(word) }.store(0, Ordering::SeqCst);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The board of a group: memory that the owner and all members map, in which they see each other without a message.
+//!
+//! # Why
+//! A message costs two changes of process. What every transaction asks for must not be one: whether a reader may begin, and that it has
+//! ended.
+//!
+//! ```text
+//! gate       slots of the wal-index that somebody holds exclusively: a copy of the owner's (`wal_index`)
+//! open       set while the owner owns the database
+//! promised   commits that were promised to be durable, of those that anybody may see
+//! settled    as many of them are known to be durable
+//! seats      one word for each member's connection: the slots that it shares
+//! ```
+//!
+//! # Invariants
+//! 1. Nothing here is needed to recover the files. A member changes the word of its seat, and nothing else. It is the owner that clears the
+//!    seat of a member that has died.
+//! 2. A member announces slots in its seat, and then looks at the gate; who takes a slot exclusively closes the gate, and then looks at the
+//!    seats (`reader_gate`).
+//! 3. A commit is promised before anybody can see it, and settled once it is durable. A member that finds more promised than settled asks
+//!    the owner, which waits.
+
+use crate::error::{Error, Result};
+use crate::sync::reader_gate::{Announcement, Gate};
+use crate::sync::wal_index_region::Region;
+use litefoot_storage::os::NamelessMemory;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Connections of members that have a seat.
+const SEATS: usize = 1024;
+
+/// Places of the words, each in cache lines of its own.
+const GATE: usize = 0;
+const OPEN: usize = 128;
+const PROMISED: usize = 256;
+const SETTLED: usize = 384;
+const FIRST_SEAT: usize = 4096;
+const SEAT_BYTES: usize = 128;
+const BYTES: usize = FIRST_SEAT + SEATS * SEAT_BYTES;
+
+/// The board of one database's group.
+pub(crate) struct Board {
+    region: Region,
+    memory: Arc<NamelessMemory>,
+}
+
+// SAFETY: the memory is used through atomic words only.
+unsafe impl Sync for Board {}
+
+impl Board {
+    /// The board of an owner.
+    ///
+    /// # Errors
+    /// The system gives no memory.
+    pub fn new() -> Result<Board> {
+        Board::of(NamelessMemory::new().map_err(|_| Error::NoMemory)?)
+    }
+
+    /// The board that an owner has sent.
+    ///
+    /// # Errors
+    /// The system gives no memory.
+    pub fn of(memory: NamelessMemory) -> Result<Board> {
+        let mut region = Region::new(BYTES).ok_or(Error::NoMemory)?;
+        region.join(&memory, 0).map_err(|_| Error::NoMemory)?;
+        Ok(Board { region, memory: Arc::new(memory) })
+    }
+
+    /// The memory, for a member.
+    pub fn memory(&self) -> &Arc<NamelessMemory> {
+        &self.memory
+    }
+
+    fn word(&self, place: usize) -> &AtomicU64 {
+        // SAFETY: aligned, inside of the region, and used as an atomic word by all.
+        unsafe { self.region.at(place).cast().as_ref() }
+    }
+
+    /// The gate.
+    pub fn gate(&self) -> &Gate {
+        // SAFETY: a word that is used as the gate by all.
+        unsafe { self.region.at(GATE).cast().as_ref() }
+    }
+
+    /// The word of a seat.
+    pub fn seat(&self, number: usize) -> Option<&Announcement> {
+        // SAFETY: inside of the region; a word that is used as an announcement by all.
+        (number < SEATS).then(|| unsafe { self.region.at(FIRST_SEAT + number * SEAT_BYTES).cast().as_ref() })
+    }
+
+    /// The slots that somebody shares by a seat, of as many seats.
+    pub fn shared_slots(&self, seats: usize) -> u8 {
+        (0..seats).filter_map(|number| self.seat(number)).fold(0, |slots, seat| slots | seat.seen())
+    }
+
+    /// The owner owns the database, or does no more.
+    pub fn set_open(&self, open: bool) {
+        self.word(OPEN).store(u64::from(open), Ordering::SeqCst);
+    }
+
+    /// Before a commit is published: as many are promised to be durable.
+    pub fn promise(&self, promises: u64) {
+        self.word(PROMISED).fetch_max(promises, Ordering::SeqCst);
+    }
+
+    /// As many of the promised commits are durable.
+    pub fn settle(&self, promises: u64) {
+        if self.word(SETTLED).load(Ordering::Relaxed) < promises {
+            self.word(SETTLED).fetch_max(promises, Ordering::SeqCst);
+        }
+    }
+
+    /// True where a member may read what it sees: the owner owns the database, and everything is durable.
+    fn may_read(&self) -> bool {
+        // In this order: what is promised later may be settled later.
+        let settled = self.word(SETTLED).load(Ordering::SeqCst);
+        self.word(OPEN).load(Ordering::SeqCst) != 0 && settled >= self.word(PROMISED).load(Ordering::SeqCst)
+    }
+
+    /// A member shares slots by its seat. `waits_elsewhere` says that it shows nothing that is not durable. `false` leaves the seat as it
+    /// was, and the owner must be asked.
+    pub fn share(&self, seat: usize, mask: u8, waits_elsewhere: bool) -> bool {
+        let Some(seat) = self.seat(seat) else { return false };
+        let before = seat.own();
+        if !self.gate().enter(seat, before, before | mask, mask) {
+            return false;
+        }
+        let is_open = self.word(OPEN).load(Ordering::SeqCst) != 0;
+        let may_read = is_open && (waits_elsewhere || self.may_read());
+        if !may_read {
+            seat.retract(before);
+        }
+        may_read
+    }
+
+    /// A member gives slots back that it shares by its seat.
+    pub fn unshare(&self, seat: usize, mask: u8) {
+        if let Some(seat) = self.seat(seat) {
+            seat.retract(seat.own() & !mask);
+        }
+    }
+
+    /// The owner empties a seat.
+    pub fn clear(&self, seat: usize) {
+        if let Some(seat) = self.seat(seat) {
+            seat.announce(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The board of an owner, and the same memory as a member has it.
+    fn boards() -> (Board, Board) {
+        let owners = Board::new().unwrap();
+        let descriptor = owners.memory().descriptor().try_clone_to_owned().unwrap();
+        (owners, Board::of(NamelessMemory::of(descriptor)).unwrap())
+    }
+
+    #[test]
+    fn a_seat_shares_what_nobody_closes_and_everybody_may_see() {
+        let (owners, members) = boards();
+        let cases = [
+            // (is owned, closed slots, promised, settled, waits elsewhere, shares)
+            (false, 0, 0, 0, false, false),
+            (false, 0, 0, 0, true, false),
+            (true, 0, 0, 0, false, true),
+            (true, 0b1000, 0, 0, false, false),
+            (true, 0b0001, 0, 0, false, true),
+            (true, 0, 1, 0, false, false),
+            (true, 0, 2, 0, true, true),
+            (true, 0, 2, 1, false, false),
+            (true, 0, 2, 2, false, true),
+        ];
+        for (open, closed, promised, settled, waits_elsewhere, expected) in cases {
+            owners.set_open(open);
+            owners.gate().set(closed);
+            owners.promise(promised);
+            owners.settle(settled);
+            let shares = members.share(3, 0b1000, waits_elsewhere);
+            assert_eq!(shares, expected, "{open} {closed:b} {promised} {settled} {waits_elsewhere}");
+            assert_eq!(owners.shared_slots(4), if expected { 0b1000 } else { 0 });
+            assert_eq!(owners.shared_slots(3), 0, "another's seat");
+            members.unshare(3, 0b1000);
+            assert_eq!(owners.shared_slots(4), 0);
+        }
+        assert!(members.share(0, 0b1000, true) && !members.share(SEATS, 0b1000, true), "no such seat");
+        owners.clear(0);
+        assert_eq!(owners.shared_slots(1), 0);
+    }
+
+    /// A member that reads and one that takes the slot exclusively never miss each other.
+    #[test]
+    fn threads_share_by_seats_or_close_the_gate() {
+        let (owners, members) = boards();
+        owners.set_open(true);
+        let written = [AtomicU64::new(0), AtomicU64::new(0)];
+        std::thread::scope(|scope| {
+            for seat in 0..2 {
+                let (members, written) = (&members, &written);
+                scope.spawn(move || {
+                    let mut seen = 0;
+                    while seen < 1000 {
+                        if members.share(seat, 0b1000, false) {
+                            assert_eq!(
+                                written[0].load(Ordering::Relaxed),
+                                written[1].load(Ordering::Relaxed)
+                            );
+                            members.unshare(seat, 0b1000);
+                            seen += 1;
+                        }
+                        std::thread::yield_now();
+                    }
+                });
+            }
+            let mut done = 0;
+            while done < 300 {
+                owners.gate().set(0b1000);
+                if owners.shared_slots(2) == 0 {
+                    written[0].fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                    written[1].fetch_add(1, Ordering::Relaxed);
+                    done += 1;
+                }
+                owners.gate().open(0b1000);
+                std::thread::yield_now();
+            }
+        });
+    }
+}
