@@ -107,9 +107,14 @@ impl Tracer {
             for thread in new {
                 let options =
                     libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
-                request(libc::PTRACE_SEIZE, thread, options as usize)?;
-                request(libc::PTRACE_INTERRUPT, thread, 0)?;
-                tracer.threads.insert(thread);
+                let seized = request(libc::PTRACE_SEIZE, thread, options as usize)
+                    .and_then(|()| request(libc::PTRACE_INTERRUPT, thread, 0));
+                match seized {
+                    Ok(()) => drop(tracer.threads.insert(thread)),
+                    // It has ended since it was listed; without the first one the process is gone.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) && thread != process => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
@@ -279,4 +284,35 @@ fn request(request: libc::c_uint, thread: pid_t, data: usize) -> io::Result<()> 
         libc::ptrace(request, thread, ptr::null_mut::<c_void>(), ptr::without_provenance_mut::<c_void>(data))
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    /// A thread of litefoot's may end at any moment.
+    const BUSY: &str = "import threading
+print('up', flush=True)
+while True:
+    for thread in [threading.Thread(target=int) for _ in range(4)]:
+        thread.start()
+";
+
+    #[test]
+    fn a_process_is_traced_whose_threads_end_meanwhile() {
+        for _ in 0..20 {
+            let mut child =
+                Command::new("python3").args(["-c", BUSY]).stdout(Stdio::piped()).spawn().unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+            let mut tracer = Tracer::attach(child.id()).unwrap();
+            assert!(!tracer.has_ended());
+            tracer.end().unwrap();
+        }
+        assert!(
+            Tracer::attach(u32::MAX >> 1).is_ok_and(|tracer| tracer.has_ended()),
+            "there is no such process"
+        );
+    }
 }
