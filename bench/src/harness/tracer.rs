@@ -309,6 +309,8 @@ while True:
             let mut tracer = Tracer::attach(child.id()).unwrap();
             assert!(!tracer.has_ended());
             tracer.end().unwrap();
+            // The tracer has waited for it.
+            assert!(child.wait().is_err());
         }
         assert!(
             Tracer::attach(u32::MAX >> 1).is_ok_and(|tracer| tracer.has_ended()),
