@@ -8,7 +8,7 @@
 //! # Writers of this process
 //! Chance decides between processes. The writers of one process keep their order (`sync/writer_queue.rs`): one that has waited
 //! in SQLite's busy handler gets the write lock before one that has just begun. Those of other processes stand in no queue, so
-//! that a writer whose turn it is may find the lock taken. Outside of WAL mode that is `rollback_turns`.
+//! that a writer whose turn it is may find the lock taken.
 //!
 //! # Invariants
 //! 1. A state lasts for a transaction: a handle that holds a lock, or a slot of the wal-index, finds the same at each call.
@@ -108,7 +108,6 @@ mod tests {
     use crate::options::Options;
     use crate::sync::lock_table::Level;
     use crate::sync::owner_lock::LOCK_OFFSET;
-    use crate::sync::refused_writer;
     use litefoot_sim::{Random, SimMedium};
     use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock};
     use std::path::Path;
@@ -116,8 +115,6 @@ mod tests {
     use std::time::{Duration, Instant};
 
     const PAGE: usize = 4096;
-    /// A sleep of SQLite's busy handler.
-    const MOMENT: Duration = Duration::from_millis(2);
 
     /// A page of a database.
     fn page(filler: u8) -> Vec<u8> {
@@ -265,67 +262,6 @@ mod tests {
             scope.spawn(newcomer).join().unwrap()
         });
         assert!(opened.is_ok() && !queue.has_turn(other.id) && queue.has_turn(file.id));
-    }
-
-    #[test]
-    fn with_a_journal_writers_stand_in_line_beside_others_and_readers_for_a_moment() {
-        let (_medium, _others, [mut file, mut other]) = two_beside_others();
-        for level in [Level::Shared, Level::Reserved] {
-            file.lock(level).unwrap();
-        }
-        assert!(file.database.writer_queue().has_turn(file.id));
-        other.lock(Level::Shared).unwrap();
-        assert!(matches!(other.lock(Level::Reserved), Err(Error::Busy)));
-        assert!(other.refused.is_some() && refused_writer::has_note());
-        other.unlock(Level::None).unwrap();
-        assert!(other.refused.is_some(), "it keeps its place");
-        file.unlock(Level::None).unwrap();
-        assert!(refused_writer::sleeps_in_queue(MOMENT) && file.database.writer_queue().has_turn(other.id));
-        for level in [Level::Shared, Level::Reserved] {
-            other.lock(level).unwrap();
-        }
-        assert!(other.refused.is_none());
-        other.lock(Level::Exclusive).unwrap();
-
-        assert!(matches!(file.lock(Level::Shared), Err(Error::Busy)));
-        other.unlock(Level::None).unwrap();
-        assert!(refused_writer::sleeps_in_queue(MOMENT));
-        file.lock(Level::Shared).unwrap();
-        assert!(
-            file.database.writer_queue().has_turn(file.id) && !file.try_unshare(),
-            "it has the turn to end"
-        );
-        file.unlock(Level::None).unwrap();
-        assert!(!file.database.writer_queue().has_turn(file.id));
-        change(&file, false);
-        file.lock(Level::Shared).unwrap();
-        file.unlock(Level::None).unwrap();
-        assert!(file.refused.is_none(), "an owner's connections stand in no line");
-    }
-
-    #[test]
-    fn a_commit_waits_for_readers_of_this_process_to_leave_and_sleeps_for_others() {
-        let commit = |file: &mut MainFile| {
-            for level in [Level::Shared, Level::Reserved] {
-                file.lock(level).unwrap();
-            }
-            matches!(file.lock(Level::Exclusive), Err(Error::Busy))
-        };
-        let (_medium, _others, [mut file, mut other]) = two_beside_others();
-        other.lock(Level::Shared).unwrap();
-        assert!(commit(&mut file) && refused_writer::has_note());
-        assert!(refused_writer::sleeps_in_queue(MOMENT), "as long as the reader is there");
-        assert!(matches!(file.lock(Level::Exclusive), Err(Error::Busy)));
-        other.unlock(Level::None).unwrap();
-        assert!(refused_writer::sleeps_in_queue(Duration::from_millis(100)));
-        file.lock(Level::Exclusive).unwrap();
-        file.unlock(Level::None).unwrap();
-
-        let (_medium, others, [mut file, _other]) = two_beside_others();
-        assert!(others.lock_range(LOCK_OFFSET + 2, 510, RangeLock::Shared).unwrap());
-        assert!(commit(&mut file) && !refused_writer::has_note(), "its next sleep is SQLite's own");
-        assert!(others.lock_range(LOCK_OFFSET + 2, 510, RangeLock::None).unwrap());
-        file.lock(Level::Exclusive).unwrap();
     }
 
     #[test]

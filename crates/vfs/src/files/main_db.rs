@@ -234,8 +234,8 @@ impl MainFile {
     /// else there is to do.
     #[inline]
     pub fn try_unshare(&mut self) -> bool {
-        let may_have_turn = self.refused.is_some() || self.database.serves_group();
-        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() || may_have_turn {
+        if !self.rollback_txn.is_none() || !self.connection_cache.is_settled() || self.database.serves_group()
+        {
             return false;
         }
         self.connection.writing.store(false, Ordering::Relaxed);
@@ -294,8 +294,6 @@ impl MainFile {
         let locked = self.database.lock(&self.connection.reader_slot, to);
         if to == Level::Reserved {
             self.queue_refused(&locked);
-        } else {
-            self.await_readers(&locked);
         }
         locked?;
         if to == Level::Reserved {
@@ -411,10 +409,8 @@ impl Handle for MainFile {
         }
         self.connection_cache.leave_fast_path();
         self.connection_cache.rest(&*self.database);
-        // Afterwards the state of the database may change.
-        let had_order = self.has_order();
         self.database.unlock(&self.connection.reader_slot, to);
-        self.end_turn(had_order);
+        self.end_turn();
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //! | `handle`, `any_handle` | what SQLite can do with an open file |
 //! | `main_db` | a main database: reading, writing, locking |
 //! | `rollback_txn` | its transaction in a rollback-journal mode |
-//! | `rollback_turns` | the order of those that wait for its lock, in a group and beside others |
+//! | `rollback_turns` | the order of those that wait for its lock, in a group |
 //! | `beside_others` | the same while other processes may have the database open |
 //! | `wal_index_locks`, `wal_commit` | its wal-index, and its commit in WAL mode |
 //! | `leaving_wal` | the end of WAL mode: pages that were read do not count any more |

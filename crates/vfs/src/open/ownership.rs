@@ -258,7 +258,6 @@ impl OpenDatabase {
         // Closing the file gives its locks back at the latest.
         let file_locks = &self.ownership.sharing.file_locks;
         let _ = self.while_multi_process(|| file_locks.unlock(self.db.file(), &self.locks, reader_slot, to));
-        self.writer_queue.reader_left();
         if to == Level::None {
             // SQLite's own VFS never does it, so nobody relies on it.
             let _ = self.sync_deleted_log();

@@ -225,11 +225,6 @@ impl LockTable {
         self.strongest() >= Level::Reserved
     }
 
-    /// Tells whether no handle but that one has any lock.
-    pub fn is_alone(&self, reader_slot: &ReaderSlot) -> bool {
-        strongest(&self.reader_slots.lock(), Some(reader_slot)) == Level::None
-    }
-
     /// The highest level of any handle.
     pub(super) fn strongest(&self) -> Level {
         strongest(&self.reader_slots.lock(), None)

@@ -8,7 +8,7 @@
 //! file_locks     SQLite's file locks on the file, while a database is multi-process
 //! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, readers' marks, and members of a group
 //! shm_file       the same memory as a file, while a database is multi-process
-//! writer_queue   writers wait in order
+//! writer_queue   writers in WAL mode wait in order
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other

@@ -5,16 +5,10 @@
 //! afterwards. So SQLite gives the snapshot up, and its busy handler sleeps 1, 2, 5, … ms before the next attempt. That is
 //! the moment to wait in line: a refused attempt leaves a note for its thread, and the thread's next sleep follows it.
 //!
-//! With a rollback journal a writer is refused once more, when it commits beside readers. Those that wait in line are readers for a
-//! moment, too, at each of their attempts: SQLite asks for SHARED before RESERVED. Such a writer waits for the last reader of this
-//! process to leave.
-//!
 //! # Promises
-//! 1. A sleep ends early only where the next attempt succeeds: the writer has the ticket of the queue, or has met readers of this
-//!    process, which have left. SQLite's handler counts attempts, and takes each for as long as it has asked to sleep: so its
-//!    timeout stays true.
-//! 2. A writer that was refused though it had the ticket, or though no reader of this process was there, leaves no note: its next
-//!    sleep is a plain one. Another process is in its way.
+//! 1. A sleep ends early only where the writer has the ticket of the queue, with which the next attempt succeeds. SQLite's
+//!    handler counts attempts, and takes each for as long as it has asked to sleep: so its timeout stays true.
+//! 2. A writer that was refused though it had the ticket leaves no note: its next sleep is a plain one.
 //! 3. No sleep is longer than it would be.
 //! 4. The ticket expires after [`UNUSED`]. A thread that sleeps for another reason, and does not come back, stops nobody for
 //!    longer.
@@ -24,11 +18,10 @@
 //! [`NOTE_LASTS`] only, and for sleeps of at most [`LONGEST_SLEEP`]. A busy handler that sleeps by other means, and a VFS on
 //! top with an `xSleep` of its own, wait as with SQLite alone.
 
-use crate::sync::lock_table::ReaderSlot;
 use crate::sync::writer_queue::{WriterId, WriterQueue};
 use litefoot_storage::fork;
 use std::cell::Cell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest sleep of SQLite's busy handler.
@@ -38,29 +31,14 @@ const NOTE_LASTS: Duration = Duration::from_millis(10);
 /// How long a ticket lasts that is not used.
 const UNUSED: Duration = Duration::from_millis(10);
 
-/// The handles of a database.
-pub(crate) trait Handles: Send + Sync {
-    /// True if no handle but that one has any lock.
-    fn is_alone(&self, reader_slot: &ReaderSlot) -> bool;
-}
-
-/// An attempt of this thread to take a lock that was refused.
+/// An attempt of this thread to take the write lock that was refused.
 struct Refused {
     queue: Arc<WriterQueue>,
-    awaited: Awaited,
+    writer: WriterId,
+    /// The time of the first of its attempts in a row.
+    since: Instant,
     at: Instant,
     process: u32,
-}
-
-/// What a refused attempt waits for.
-enum Awaited {
-    Turn {
-        writer: WriterId,
-        /// The time of the first of its attempts in a row.
-        since: Instant,
-    },
-    /// That no other handle is inside. The database is not kept alive: its files are locked.
-    Readers { handles: Weak<dyn Handles>, own: Arc<ReaderSlot> },
 }
 
 thread_local! {
@@ -84,16 +62,13 @@ impl Attempts {
 
 /// Leaves a note that an attempt of this thread was refused.
 pub(crate) fn note(queue: &Arc<WriterQueue>, writer: WriterId, attempts: Attempts) {
-    leave(queue, Awaited::Turn { writer, since: attempts.first }, attempts.last);
-}
-
-/// Leaves a note that this thread has the write lock, and was refused for readers.
-pub(crate) fn note_readers(queue: &Arc<WriterQueue>, handles: Weak<dyn Handles>, own: Arc<ReaderSlot>) {
-    leave(queue, Awaited::Readers { handles, own }, Instant::now());
-}
-
-fn leave(queue: &Arc<WriterQueue>, awaited: Awaited, at: Instant) {
-    let refused = Refused { queue: queue.clone(), awaited, at, process: fork::generation() };
+    let refused = Refused {
+        queue: queue.clone(),
+        writer,
+        since: attempts.first,
+        at: attempts.last,
+        process: fork::generation(),
+    };
     // A thread that ends has no use for it.
     let _ = REFUSED.try_with(|note| note.set(Some(refused)));
 }
@@ -118,13 +93,8 @@ pub(crate) fn sleeps_in_queue(time: Duration) -> bool {
         return false;
     }
     let begun = Instant::now();
-    let has_come = match refused.awaited {
-        Awaited::Turn { writer, since } => refused.queue.await_turn(writer, since, time, UNUSED),
-        Awaited::Readers { handles, own } => handles
-            .upgrade()
-            .is_some_and(|handles| refused.queue.await_readers(time, || handles.is_alone(&own))),
-    };
-    has_come || begun.elapsed() >= time
+    let has_turn = refused.queue.await_turn(refused.writer, refused.since, time, UNUSED);
+    has_turn || begun.elapsed() >= time
 }
 
 /// True for a sleep that follows a refused attempt.
@@ -135,7 +105,6 @@ fn counts(sleep: Duration, age: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sync::lock_table::{Level, LockTable};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -192,55 +161,6 @@ mod tests {
         .unwrap();
         note_now(&queue, 2);
         assert!(!sleeps_in_queue(time), "a thread does not wait for itself");
-    }
-
-    /// Two handles, one of which writes.
-    struct Two(LockTable);
-
-    impl Handles for Two {
-        fn is_alone(&self, reader_slot: &ReaderSlot) -> bool {
-            self.0.is_alone(reader_slot)
-        }
-    }
-
-    #[test]
-    fn a_writer_sleeps_until_the_last_reader_has_left() {
-        let (queue, two) = (Arc::new(WriterQueue::default()), Arc::new(Two(LockTable::default())));
-        let [own, reader] = [two.0.new_reader_slot(), two.0.new_reader_slot()];
-        let note_readers = || {
-            let handles: Weak<dyn Handles> = Arc::downgrade(&(two.clone() as Arc<dyn Handles>));
-            super::note_readers(&queue, handles, own.clone());
-        };
-        for level in [Level::Shared, Level::Reserved] {
-            assert!(two.0.lock(&own, level));
-        }
-        assert!(two.0.lock(&reader, Level::Shared) && !two.0.lock(&own, Level::Exclusive));
-        note_readers();
-        let (begun, short) = (Instant::now(), Duration::from_millis(20));
-        assert!(sleeps_in_queue(short) && begun.elapsed() >= short, "no reader has left");
-
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                // Whether the sleep has begun or not, its end is the departure.
-                std::thread::sleep(Duration::from_millis(5));
-                assert!(two.0.try_unshare(&reader));
-                queue.reader_left();
-            });
-            for _ in 0..100 {
-                note_readers();
-                if sleeps_in_queue(LONGEST_SLEEP) && two.0.is_alone(&own) {
-                    break;
-                }
-            }
-        });
-        assert!(two.0.lock(&own, Level::Exclusive));
-        note_readers();
-        let begun = Instant::now();
-        assert!(sleeps_in_queue(LONGEST_SLEEP), "nobody is there");
-        assert!(begun.elapsed() < LONGEST_SLEEP);
-        note_readers();
-        drop(two);
-        assert!(!sleeps_in_queue(LONGEST_SLEEP), "the database was closed");
     }
 
     #[test]

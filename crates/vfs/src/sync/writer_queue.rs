@@ -1,4 +1,4 @@
-//! Writer queue: writers of a database wait in order, in WAL mode, and where it is more than an owner's own.
+//! Writer queue: writers of a database in WAL mode wait in order.
 //!
 //! # Why
 //! With SQLite alone, a writer that finds the lock taken sleeps and tries again, and chance decides who is next. Inside one
@@ -43,8 +43,6 @@ pub const CHECKPOINTER: WriterId = 0;
 #[derive(Default)]
 pub struct WriterQueue {
     state: Mutex<WriterQueueState>,
-    /// Signalled where a handle has left, and a writer waits for that.
-    left: Condvar,
 }
 
 #[derive(Default)]
@@ -54,8 +52,6 @@ struct WriterQueueState {
     waiting: VecDeque<Waiting>,
     /// Writers that look for the end of the ticket, and have not gone to sleep.
     spinning: usize,
-    /// Writers that have the write lock, and wait for readers to leave.
-    await_readers: usize,
 }
 
 /// The right to write.
@@ -249,33 +245,9 @@ impl WriterQueue {
         had_turn
     }
 
-    /// Waits until all others have left, at most `limit`, for a writer that no more readers come beside; `true` where they have.
-    pub fn await_readers(&self, limit: Duration, have_left: impl Fn() -> bool) -> bool {
-        let until = Instant::now() + limit;
-        let mut state = self.state.lock();
-        state.await_readers += 1;
-        let mut is_alone = have_left();
-        while !is_alone && Instant::now() < until {
-            self.left.wait_until(&mut state, until);
-            is_alone = have_left();
-        }
-        state.await_readers -= 1;
-        is_alone
-    }
-
-    /// A handle has given its lock up.
-    pub fn reader_left(&self) {
-        if self.state.lock().await_readers > 0 {
-            self.left.notify_all();
-        }
-    }
-
     /// Ends the writer's ticket, and wakes the first that waits.
     pub fn leave(&self, writer: WriterId) {
         let mut state = self.state.lock();
-        if state.await_readers > 0 {
-            self.left.notify_all();
-        }
         if state.ticket.as_ref().is_none_or(|ticket| ticket.writer != writer) {
             return;
         }
