@@ -89,7 +89,7 @@ impl State {
     }
 
     /// Takes a value of the aggregate's column.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, value: Value<'_>) -> Result<(), Odd> {
         match self {
             State::Count(count) => *count += i64::from(value != Value::Null),
@@ -132,7 +132,7 @@ impl State {
 }
 
 impl Sum {
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, value: Value<'_>) -> Result<(), Odd> {
         match value {
             Value::Null => return Ok(()),
@@ -182,8 +182,27 @@ impl Sum {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn extreme(best: &mut Owned, value: Value<'_>, wanted: Ordering, collation: Collation) -> Result<(), Odd> {
+    // Most values are numbers that are no new extreme.
+    let order = match (value, &*best) {
+        (Value::Integer(value), Owned::Integer(best)) => Some(value.cmp(best)),
+        (Value::Real(value), Owned::Real(best)) => value.partial_cmp(best),
+        _ => None,
+    };
+    if order == Some(wanted.reverse()) {
+        return Ok(());
+    }
+    new_extreme(best, value, wanted, collation)
+}
+
+#[inline(never)]
+fn new_extreme(
+    best: &mut Owned,
+    value: Value<'_>,
+    wanted: Ordering,
+    collation: Collation,
+) -> Result<(), Odd> {
     if value == Value::Null {
         return Ok(());
     }

@@ -18,8 +18,26 @@ pub(super) enum Filter {
 }
 
 impl Filter {
+    /// True where the condition holds for certain.
+    #[inline(always)]
+    pub(super) fn passes(&self, row: &Row<'_>) -> bool {
+        if let Filter::Compare { slot, operator, with, .. } = self
+            && let Some(order) = numbers(row.value(*slot), with)
+        {
+            return agrees(order, *operator);
+        }
+        self.holds(row) == Some(true)
+    }
+
+    /// The parts that all have to pass.
+    pub(super) fn parts(self) -> Vec<Filter> {
+        match self {
+            Filter::And(parts) => parts.into_iter().flat_map(Filter::parts).collect(),
+            one => vec![one],
+        }
+    }
+
     /// The condition's value; `None` for NULL.
-    #[inline]
     pub(super) fn holds(&self, row: &Row<'_>) -> Option<bool> {
         match self {
             Filter::Compare { slot, operator, with, collation } => {
@@ -32,6 +50,32 @@ impl Filter {
             Filter::And(parts) => all(parts, row, false),
             Filter::Or(parts) => all(parts, row, true),
         }
+    }
+}
+
+/// The order of two numbers of one kind, which most comparisons are about.
+#[inline(always)]
+fn numbers(value: Value<'_>, with: &Owned) -> Option<Ordering> {
+    match (value, with) {
+        (Value::Integer(value), Owned::Integer(with)) => Some(value.cmp(with)),
+        (Value::Real(value), Owned::Real(with)) => value.partial_cmp(with),
+        (Value::Real(value), Owned::Integer(with)) if with.unsigned_abs() < 1 << 53 => {
+            value.partial_cmp(&(*with as f64))
+        }
+        _ => None,
+    }
+}
+
+/// Tells whether values of this order satisfy an operator; none is NULL.
+#[inline(always)]
+fn agrees(order: Ordering, operator: Operator) -> bool {
+    match operator {
+        Operator::Equal | Operator::Is => order == Ordering::Equal,
+        Operator::NotEqual | Operator::IsNot => order != Ordering::Equal,
+        Operator::Less => order == Ordering::Less,
+        Operator::LessOrEqual => order != Ordering::Greater,
+        Operator::Greater => order == Ordering::Greater,
+        Operator::GreaterOrEqual => order != Ordering::Less,
     }
 }
 
@@ -48,24 +92,12 @@ fn all(parts: &[Filter], row: &Row<'_>, decisive: bool) -> Option<bool> {
     known.then_some(!decisive)
 }
 
-#[inline]
 fn test(value: Value<'_>, operator: Operator, with: Value<'_>, collation: Collation) -> Option<bool> {
-    let order = || compare(value, with, collation);
-    match operator {
-        Operator::Is => return Some(order() == Ordering::Equal),
-        Operator::IsNot => return Some(order() != Ordering::Equal),
-        _ if value == Value::Null || with == Value::Null => return None,
-        _ => {}
+    let sees_nulls = matches!(operator, Operator::Is | Operator::IsNot);
+    if !sees_nulls && (value == Value::Null || with == Value::Null) {
+        return None;
     }
-    let order = order();
-    Some(match operator {
-        Operator::Equal | Operator::Is => order == Ordering::Equal,
-        Operator::NotEqual | Operator::IsNot => order != Ordering::Equal,
-        Operator::Less => order == Ordering::Less,
-        Operator::LessOrEqual => order != Ordering::Greater,
-        Operator::Greater => order == Ordering::Greater,
-        Operator::GreaterOrEqual => order != Ordering::Less,
-    })
+    Some(agrees(compare(value, with, collation), operator))
 }
 
 fn is_in(value: Value<'_>, values: &[Owned], has_null: bool, collation: Collation) -> Option<bool> {

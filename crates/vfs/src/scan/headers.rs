@@ -14,26 +14,42 @@ const PLACES: usize = 128;
 /// Bytes of the longest header that is kept.
 const KEY_BYTES: usize = size_of::<u128>();
 
+/// A header that was met.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// The header, with zeros behind it; 0 for none.
+    key: u128,
+    /// Where the last wanted value ends.
+    end: usize,
+}
+
 /// The headers that one thread has met.
 pub(super) struct Headers {
-    /// Each header, with zeros behind it; 0 for none.
-    keys: Vec<u128>,
-    /// Where the last wanted value ends.
-    ends: Vec<usize>,
+    known: Box<[Known; PLACES]>,
     /// The wanted values' fields, for each place, and for one header more that is too long.
     fields: Vec<Field>,
     width: usize,
 }
 
+/// By the length of a header: its bytes in the word that it begins.
+const MASKS: [u128; KEY_BYTES + 1] = {
+    let mut masks = [u128::MAX; KEY_BYTES + 1];
+    let mut length = 0;
+    while length < KEY_BYTES {
+        masks[length] = (1 << (8 * length)) - 1;
+        length += 1;
+    }
+    masks
+};
+
 impl Headers {
     pub(super) fn new(slots: &[Slot]) -> Headers {
-        let width = slots.len();
-        let fields = vec![Field::default(); (PLACES + 1) * width];
-        Headers { keys: vec![0; PLACES], ends: vec![0; PLACES], fields, width }
+        let fields = Layout::fields(slots).repeat(PLACES + 1);
+        Headers { known: Box::new([Known::default(); PLACES]), fields, width: slots.len() }
     }
 
     /// The wanted values of a record of `payload` bytes, of which `bytes` are the first; `None` where they end behind these.
-    #[inline]
+    #[inline(always)]
     pub(super) fn locate(
         &mut self,
         layout: &Layout,
@@ -41,18 +57,33 @@ impl Headers {
         payload: usize,
         slots: &[Slot],
     ) -> Result<Option<&[Field]>, Odd> {
-        if layout.is_empty() {
-            return Ok(Some(&[]));
+        if let Some(key) = key(bytes) {
+            let place = place(key);
+            let known = &self.known[place];
+            if known.key == key && known.end <= bytes.len() {
+                return Ok(self.fields.get(place * self.width..(place + 1) * self.width));
+            }
         }
-        let key = key(bytes);
+        self.meet(layout, bytes, payload, slots)
+    }
+
+    /// The same for a header that is not known.
+    #[inline(never)]
+    fn meet(
+        &mut self,
+        layout: &Layout,
+        bytes: &[u8],
+        payload: usize,
+        slots: &[Slot],
+    ) -> Result<Option<&[Field]>, Odd> {
+        let key = key(bytes).filter(|_| !layout.is_empty());
         let place = key.map_or(PLACES, place);
         let own = place * self.width..(place + 1) * self.width;
-        let is_known = key.is_some_and(|key| self.keys[place] == key && self.ends[place] <= bytes.len());
-        if !is_known {
+        if !layout.is_empty() {
             let fields = self.fields.get_mut(own.clone()).unwrap_or_default();
             let end = layout.locate(bytes, payload, slots, fields)?;
             if let Some(key) = key {
-                (self.keys[place], self.ends[place]) = (end.map_or(0, |_| key), end.unwrap_or(0));
+                self.known[place] = end.map_or(Known::default(), |end| Known { key, end });
             }
             if end.is_none() {
                 return Ok(None);
@@ -66,9 +97,8 @@ impl Headers {
 #[inline(always)]
 fn key(bytes: &[u8]) -> Option<u128> {
     let word = u128::from_le_bytes(*bytes.first_chunk()?);
-    let header = usize::from(bytes[0]);
-    let unused = 8 * KEY_BYTES.checked_sub(header)? as u32;
-    (header > 0).then(|| word << unused >> unused)
+    let mask = MASKS.get(usize::from(word as u8))?;
+    (word as u8 > 0).then_some(word & mask)
 }
 
 #[inline(always)]
@@ -121,9 +151,7 @@ mod tests {
                 let found = headers.locate(&layout, &record[..given], record.len(), &slots);
                 match (expected, found) {
                     (Ok(Some(_)), Ok(Some(found))) => {
-                        let value = |fields, slot| {
-                            Row { rowid: 1, bytes: &record, fields, slots: &slots }.value(slot)
-                        };
+                        let value = |fields, slot| Row { rowid: 1, bytes: &record, fields }.value(slot);
                         (0..3).for_each(|slot| assert_eq!(value(found, slot), value(&fields, slot)));
                         assert_eq!(value(found, 1), Value::Text(&vec![b'a'; lengths[0]]));
                     }
@@ -147,10 +175,7 @@ mod tests {
         for length in [0, other, 0, other, other, 0] {
             let record = of(length);
             let fields = headers.locate(&layout, &record, record.len(), &slots).unwrap().unwrap();
-            assert_eq!(
-                Row { rowid: 1, bytes: &record, fields, slots: &slots }.value(0),
-                Value::Text(&[b'b'; 16])
-            );
+            assert_eq!(Row { rowid: 1, bytes: &record, fields }.value(0), Value::Text(&[b'b'; 16]));
         }
     }
 }

@@ -57,7 +57,8 @@ pub(super) struct Plan {
     pub(super) root: u32,
     pub(super) slots: Vec<Slot>,
     pub(super) layout: Layout,
-    pub(super) filter: Option<Filter>,
+    /// Conditions that all have to hold.
+    pub(super) filters: Vec<Filter>,
     pub(super) shape: Shape,
 }
 
@@ -204,7 +205,7 @@ pub(super) fn plan(
         Shape::Aggregation(aggregation(query, &slots, &slot)?)
     };
     let layout = Layout::new(&slots);
-    Ok(Plan { root, slots, layout, filter, shape })
+    Ok(Plan { root, slots, layout, filters: filter.map_or(Vec::new(), Filter::parts), shape })
 }
 
 fn aggregation(
@@ -348,7 +349,7 @@ mod tests {
             (aggregation.keys, aggregation.outputs),
             (vec![0], vec![Output::Key(0), Output::Aggregate(0)])
         );
-        let Some(Filter::And(parts)) = plan.filter else { panic!() };
+        let parts = plan.filters;
         assert!(
             matches!(&parts[0], Filter::Compare { slot: 1, operator: Operator::Greater, with: Owned::Text(text), .. } if text == b"1")
         );

@@ -83,9 +83,18 @@ impl<'a> Leaf<'a> {
         self.pointers.len()
     }
 
-    pub(super) fn cell(&self, number: usize) -> Result<Cell<'a>, Odd> {
+    /// A row; its rowid is 0 unless it is wanted.
+    #[inline(always)]
+    pub(super) fn cell(&self, number: usize, wants_rowid: bool) -> Result<Cell<'a>, Odd> {
         let pointer = self.pointers.get(number).ok_or(CORRUPT)?;
         let cell = self.page.get(usize::from(u16::from_be_bytes(*pointer))..).ok_or(CORRUPT)?;
+        match short_cell(cell, wants_rowid) {
+            Some(found) => Ok(found),
+            None => self.any_cell(cell),
+        }
+    }
+
+    fn any_cell(&self, cell: &'a [u8]) -> Result<Cell<'a>, Odd> {
         let (payload, rest) = varint(cell).ok_or(CORRUPT)?;
         let (rowid, rest) = rowid(rest).ok_or(CORRUPT)?;
         let payload = usize::try_from(payload).map_err(|_| CORRUPT)?;
@@ -94,6 +103,24 @@ impl<'a> Leaf<'a> {
         let overflow = if local == payload { 0 } else { be32(rest, 0).ok_or(CORRUPT)? };
         Ok(Cell { rowid: rowid as i64, payload, local: local_part, overflow })
     }
+}
+
+/// A cell whose record has less than 128 bytes, which are all on the page, and whose two numbers take 8 bytes at most. Nothing
+/// depends on how many these are but an address.
+#[inline(always)]
+fn short_cell(cell: &[u8], wants_rowid: bool) -> Option<Cell<'_>> {
+    const GO_ON: u64 = 0x8080_8080_8080_8080;
+    let word = u64::from_le_bytes(*cell.first_chunk()?);
+    // The highest bit of each byte that is a number's last one.
+    let ends = !word & GO_ON;
+    let of_rowid = ends & ends.wrapping_sub(1);
+    if word & 0x80 != 0 || of_rowid == 0 {
+        return None;
+    }
+    let (payload, start) = ((word & 0x7f) as usize, of_rowid.trailing_zeros() as usize / 8 + 1);
+    let local = cell.get(start..start + payload)?;
+    let rowid = if wants_rowid { rowid(&cell[1..])?.0 as i64 } else { 0 };
+    Some(Cell { rowid, payload, local, overflow: 0 })
 }
 
 /// SQLite's integer of variable length, and what is behind it.
@@ -135,18 +162,25 @@ fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// A column's value in a record.
+/// A column's value in a record: its serial type, or one of the types below, and where it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Field {
     serial: u32,
     start: u32,
 }
 
+/// The rowid, in the place of a serial type that SQLite has reserved.
+const ROWID: u32 = 10;
+/// Beside a serial type of integers: the column is one for reals.
+const AS_REAL: u32 = 1 << 31;
+
 /// The columns of a record that a statement wants.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Their places in the record, ascending, with their slots.
-    wanted: Vec<(usize, usize)>,
+    /// Their places in the record, ascending, with their slots, and true where the column is one for reals.
+    wanted: Vec<(usize, usize, bool)>,
+    /// True where a slot is the rowid.
+    pub(super) has_rowid: bool,
 }
 
 const SIZES: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
@@ -154,12 +188,18 @@ const SIZES: [u8; 10] = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0];
 impl Layout {
     pub(super) fn new(slots: &[Slot]) -> Layout {
         let place = |(slot, of): (usize, &Slot)| match of.place {
-            Place::Record { index, .. } => Some((index, slot)),
+            Place::Record { index, is_real, .. } => Some((index, slot, is_real)),
             Place::Rowid => None,
         };
         let mut wanted: Vec<_> = slots.iter().enumerate().filter_map(place).collect();
         wanted.sort_unstable();
-        Layout { wanted }
+        Layout { wanted, has_rowid: slots.iter().any(|slot| slot.place == Place::Rowid) }
+    }
+
+    /// The fields of a row in which nothing was looked for yet.
+    pub(super) fn fields(slots: &[Slot]) -> Vec<Field> {
+        let serial = |slot: &Slot| if slot.place == Place::Rowid { ROWID } else { 0 };
+        slots.iter().map(|slot| Field { serial: serial(slot), start: 0 }).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -180,7 +220,7 @@ impl Layout {
         let header_rest = header.checked_sub(bytes.len() - rest.len()).ok_or(CORRUPT)?;
         let Some(mut serials) = rest.get(..header_rest) else { return Ok(None) };
         let (mut index, mut start, mut last) = (0, header, header);
-        for (place, slot) in &self.wanted {
+        for (place, slot, is_real) in &self.wanted {
             let field = fields.get_mut(*slot).ok_or(CORRUPT)?;
             // The same column may be wanted in two slots.
             let (serial, size) = loop {
@@ -210,6 +250,8 @@ impl Layout {
                 return Ok(None);
             }
             last = end;
+            let is_integer = matches!(serial, 1..=6 | 8 | 9);
+            let serial = if *is_real && is_integer { serial | AS_REAL } else { serial };
             *field = Field { serial, start: start as u32 };
         }
         Ok(Some(last))
@@ -226,26 +268,16 @@ pub(super) struct Row<'a> {
     pub(super) rowid: i64,
     pub(super) bytes: &'a [u8],
     pub(super) fields: &'a [Field],
-    pub(super) slots: &'a [Slot],
 }
 
 impl<'a> Row<'a> {
     /// The value of a slot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn value(&self, slot: usize) -> Value<'a> {
-        match self.slots[slot].place {
-            Place::Rowid => Value::Integer(self.rowid),
-            Place::Record { is_real, .. } => {
-                let value = self.field(self.fields[slot]);
-                match value {
-                    Value::Integer(number) if is_real => Value::Real(number as f64),
-                    value => value,
-                }
-            }
-        }
+        self.field(self.fields[slot])
     }
 
-    #[inline]
+    #[inline(always)]
     fn field(&self, field: Field) -> Value<'a> {
         let from = self.bytes.get(field.start as usize..).unwrap_or_default();
         match field.serial {
@@ -261,11 +293,22 @@ impl<'a> Row<'a> {
             },
             8 => Value::Integer(0),
             9 => Value::Integer(1),
-            serial if serial >= 12 => {
+            ROWID => Value::Integer(self.rowid),
+            serial @ 12..AS_REAL => {
                 let bytes = from.get(..(serial - 12) as usize / 2).unwrap_or_default();
                 if serial & 1 == 1 { Value::Text(bytes) } else { Value::Blob(bytes) }
             }
+            AS_REAL.. => self.as_real(field),
             _ => Value::Null,
+        }
+    }
+
+    /// An integer in a column for reals.
+    #[inline(never)]
+    fn as_real(&self, field: Field) -> Value<'a> {
+        match self.field(Field { serial: field.serial & !AS_REAL, ..field }) {
+            Value::Integer(number) => Value::Real(number as f64),
+            value => value,
         }
     }
 }
@@ -311,7 +354,7 @@ mod tests {
         let mut fields = vec![Field::default(); 12];
         let layout = Layout::new(&slots);
         assert!(matches!(layout.locate(&record, record.len(), &slots, &mut fields), Ok(Some(_))));
-        let row = Row { rowid: 1, bytes: &record, fields: &fields, slots: &slots };
+        let row = Row { rowid: 1, bytes: &record, fields: &fields };
         let values: Vec<_> = (0..12).map(|slot| row.value(slot)).collect();
         use Value::*;
         assert_eq!(
@@ -338,6 +381,45 @@ mod tests {
     }
 
     #[test]
+    fn a_short_cell_is_as_any_other() {
+        let mut random = litefoot_sim::Random::new(23);
+        let mut short = 0;
+        for _ in 0..20_000 {
+            let mut page: Vec<u8> = (0..600).map(|_| random.below(256) as u8).collect();
+            // Short numbers are seldom among random bytes.
+            if random.one_in(2) {
+                page[0] &= 0x7f;
+            }
+            let leaf = Leaf { page: &page, pointers: &[[0, 0]] };
+            let (found, expected) = (leaf.cell(0, true), leaf.any_cell(&page));
+            short += usize::from(short_cell(&page, true).is_some());
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(
+                    (found.rowid, found.payload, found.local, found.overflow),
+                    (expected.rowid, expected.payload, expected.local, expected.overflow)
+                ),
+                (found, expected) => assert_eq!(found.is_err(), expected.is_err()),
+            }
+        }
+        assert!(short > 5000, "{short}");
+    }
+
+    #[test]
+    fn an_integer_of_a_column_for_reals_is_one_and_a_rowid_is_the_cells() {
+        let of = |place| Slot { place, ..slot(0, false) };
+        let real = |index| of(Place::Record { index, is_real: true, has_default: false });
+        let slots = [real(0), real(1), of(Place::Rowid)];
+        let record = [3, 1, 9, 0xfe];
+        let mut fields = Layout::fields(&slots);
+        let layout = Layout::new(&slots);
+        assert!(layout.has_rowid);
+        assert!(matches!(layout.locate(&record, record.len(), &slots, &mut fields), Ok(Some(_))));
+        let row = Row { rowid: 77, bytes: &record, fields: &fields };
+        let values: Vec<_> = (0..3).map(|slot| row.value(slot)).collect();
+        assert_eq!(values, [Value::Real(-2.0), Value::Real(1.0), Value::Integer(77)]);
+    }
+
+    #[test]
     fn a_short_record_has_nulls_or_is_left_to_sqlite() {
         let record = [2, 9];
         let mut fields = vec![Field::default(); 1];
@@ -346,8 +428,7 @@ mod tests {
             let found = Layout::new(&slots).locate(&record, 2, &slots, &mut fields);
             assert_eq!(found.is_ok(), is_found);
         }
-        let slots = [slot(1, false)];
-        let row = Row { rowid: 1, bytes: &record, fields: &fields, slots: &slots };
+        let row = Row { rowid: 1, bytes: &record, fields: &fields };
         assert_eq!(row.value(0), Value::Null);
     }
 
@@ -364,11 +445,11 @@ mod tests {
             match Node::new(2, &page) {
                 Ok(Node::Leaf(leaf)) => {
                     for number in 0..leaf.count() {
-                        let Ok(cell) = leaf.cell(number) else { continue };
+                        let Ok(cell) = leaf.cell(number, true) else { continue };
                         assert!(cell.local.len() <= 512);
                         let found = layout.locate(cell.local, cell.payload, &slots, &mut fields);
                         if matches!(found, Ok(Some(_))) {
-                            let row = Row { rowid: 1, bytes: cell.local, fields: &fields, slots: &slots };
+                            let row = Row { rowid: 1, bytes: cell.local, fields: &fields };
                             (0..4).for_each(|slot| _ = row.value(slot));
                         }
                     }

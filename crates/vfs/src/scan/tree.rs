@@ -38,11 +38,15 @@ pub(super) struct Walk<'a> {
     left: &'a AtomicU64,
     /// A buffer and a list of children for each level.
     levels: Vec<(Vec<u8>, Vec<u32>)>,
+    /// The same for a piece that comes soon.
+    ahead: (Vec<u8>, Vec<u32>),
+    /// True where the pages right below the piece were asked for.
+    is_asked: bool,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(reader: &'a dyn PageReader, left: &'a AtomicU64) -> Walk<'a> {
-        Walk { reader, left, levels: Vec::new() }
+        Walk { reader, left, levels: Vec::new(), ahead: Default::default(), is_asked: false }
     }
 
     /// How many pages the threads may look at together.
@@ -81,13 +85,32 @@ impl<'a> Walk<'a> {
         if first != 0 && self.reader.read(first, buf) { Ok(()) } else { Err(CORRUPT) }
     }
 
-    /// Shows each leaf of a piece.
+    /// Shows each leaf of a piece. The pages below it were asked for ahead, or not.
     pub(super) fn leaves(
         &mut self,
         piece: u32,
+        is_asked: bool,
         mut leaf: impl FnMut(u32, &[u8]) -> Result<(), Odd>,
     ) -> Result<(), Odd> {
+        self.is_asked = is_asked;
         self.below(&[piece], 0, &mut leaf)
+    }
+
+    /// Asks for the pages right below a piece that comes soon: a disk has work while this piece is looked at. What is wrong with
+    /// the page is said when its turn has come.
+    pub(super) fn ask_below(&mut self, piece: u32) {
+        let (mut page, mut children) = std::mem::take(&mut self.ahead);
+        page.resize(self.reader.page_bytes(), 0);
+        children.clear();
+        let is_read = self.read(piece, &mut page).is_ok();
+        if let (true, Ok(Node::Interior(interior))) =
+            (is_read, Node::new(piece, &page[..self.reader.usable_bytes()]))
+            && interior.children(&mut children).is_ok()
+        {
+            let most = (AHEAD_BYTES / self.reader.page_bytes()).max(1);
+            Ahead { reader: self.reader, most, asked: 0 }.ask(&children, 0);
+        }
+        self.ahead = (page, children);
     }
 
     fn below(
@@ -119,7 +142,9 @@ impl<'a> Walk<'a> {
     ) -> Result<(), Odd> {
         let (page_bytes, usable) = (self.reader.page_bytes(), self.reader.usable_bytes());
         let most = (RUN_BYTES / page_bytes).max(1);
-        let mut ahead = Ahead { reader: self.reader, most: (AHEAD_BYTES / page_bytes).max(1), asked: 0 };
+        let ahead_most = (AHEAD_BYTES / page_bytes).max(1);
+        let asked = if level == 1 && self.is_asked { ahead_most.min(pages.len()) } else { 0 };
+        let mut ahead = Ahead { reader: self.reader, most: ahead_most, asked };
         let mut done = 0;
         while let Some(first) = pages.get(done) {
             ahead.ask(pages, done);

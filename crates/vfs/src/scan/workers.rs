@@ -35,6 +35,8 @@ struct Job {
     reader: Arc<dyn PageReader>,
     pieces: Vec<u32>,
     next: AtomicUsize,
+    /// Pieces that threads look at together: so far ahead pages are asked for.
+    together: usize,
     /// Pages that may still be looked at.
     left: AtomicU64,
     /// Bytes of rows so far.
@@ -65,6 +67,7 @@ pub(super) fn run(plan: Plan, reader: Arc<dyn PageReader>) -> Result<(Answer, us
         reader,
         pieces,
         next: AtomicUsize::new(0),
+        together: threads,
         left,
         bytes: AtomicUsize::new(0),
         stopped: AtomicBool::new(false),
@@ -135,7 +138,10 @@ fn find(job: &Job) -> Result<Found, Odd> {
         if let Found::Rows(pieces) = &mut found {
             pieces.push((number, Vec::new()));
         }
-        walk.leaves(*piece, |number, page| {
+        if let Some(later) = job.pieces.get(number + job.together) {
+            walk.ask_below(*later);
+        }
+        walk.leaves(*piece, number >= job.together, |number, page| {
             if job.stopped.load(Ordering::Relaxed) {
                 return Err(BROKEN);
             }
@@ -192,9 +198,9 @@ impl Rows<'_> {
         mut take: impl FnMut(&Row<'_>) -> Result<(), Odd>,
     ) -> Result<(), Odd> {
         let Node::Leaf(leaf) = Node::new(number, page)? else { return Err(BROKEN) };
-        let Plan { slots, layout, filter, .. } = self.plan;
+        let Plan { slots, layout, filters, .. } = self.plan;
         for number in 0..leaf.count() {
-            let cell = leaf.cell(number)?;
+            let cell = leaf.cell(number, layout.has_rowid)?;
             let mut bytes = cell.local;
             let mut fields = self.headers.locate(layout, bytes, cell.payload, slots)?;
             if fields.is_none() {
@@ -203,8 +209,8 @@ impl Rows<'_> {
                 fields = self.headers.locate(layout, bytes, cell.payload, slots)?;
             }
             let Some(fields) = fields else { return Err(BROKEN) };
-            let row = Row { rowid: cell.rowid, bytes, fields, slots };
-            if filter.as_ref().is_none_or(|filter| filter.holds(&row) == Some(true)) {
+            let row = Row { rowid: cell.rowid, bytes, fields };
+            if filters.iter().all(|filter| filter.passes(&row)) {
                 take(&row)?;
             }
         }
@@ -212,7 +218,7 @@ impl Rows<'_> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn add(aggregation: &Aggregation, states: &mut [State], row: &Row<'_>) -> Result<(), Odd> {
     for (state, (_, slot, _)) in states.iter_mut().zip(&aggregation.aggregates) {
         match slot {
