@@ -151,8 +151,9 @@ pub const SECTION: Section = Section {
                 run("phone book", "write_time.phone_book.{}"),
                 run("alarm", "write_time.alarm.{}"),
             ],
-            note: "The paper draws these bars without numbers.",
+            printed: &[printed("each application", "drawn, without numbers")],
             question: MODELLED,
+            differs: "what an application writes depends on its mix of statements.",
             ..PSQLITE
         },
         Chart {

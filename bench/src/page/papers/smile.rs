@@ -104,6 +104,7 @@ pub const SECTION: Section = Section {
                 run("8 partitions", "scan_ms.warm.threads_{}_in_8"),
                 run("16 partitions", "scan_ms.warm.threads_{}_in_16"),
             ],
+            printed: &[printed("server and ODROID-C2", "drawn, without numbers")],
             note: "The mean of ten scans, after one that is not counted, as in the thesis.",
             question: OTHER_MACHINE,
             differs: "more threads than processors gain nothing.",
@@ -227,6 +228,7 @@ pub const SECTION: Section = Section {
                 run("with", "scan_ms.cold.prefetch_on_threads_{}"),
                 run("without", "scan_ms.cold.prefetch_off_threads_{}"),
             ],
+            printed: &[printed("server and ODROID-C2", "drawn, without numbers")],
             question: OTHER_MACHINE,
             differs: "each thread here scans a run of pages of its own; in the thesis page n is thread n mod N's.",
             ..SMILE
@@ -278,6 +280,7 @@ pub const SECTION: Section = Section {
             unit: "speed over SQLite",
             points: STEPS,
             series: &[run("", "ratio.{}_over_sqlite")],
+            printed: &[printed("the thesis", "no figure")],
             question: NO_FIGURE,
             differs: "a checkpoint of the store writes each page twice, to its log and home; a commit of SQLite writes it once, and again when \
                 its own checkpoint comes, which is inside the commit where the log is long. A release of the store writes bits; SQLite's writes pages.",
@@ -323,6 +326,7 @@ pub const SECTION: Section = Section {
                 run("2 threads", "operator_ms.{}.litefoot_2"),
                 run("SQLite", "operator_ms.{}.sqlite"),
             ],
+            printed: &[printed("the thesis", "no figure")],
             question: NO_FIGURE,
             differs: "SQLite decodes a row for each value, the engine reads arrays: this is the price of rows, not of SQLite's code.",
             ..SMILE
@@ -377,6 +381,7 @@ pub const SECTION: Section = Section {
                 point("locality_ahead", "the same, with the correlation prefetcher"),
             ],
             series: &[run("read", "bfs_reads.{}"), run("waited for from the beginning", "bfs_waits.{}")],
+            printed: &[printed("the thesis", "future work, no figure")],
             question: NO_FIGURE_OF_PREFETCHER,
             differs: "the next pages are known from the level's nodes, and not learned from misses.",
             ..SMILE
@@ -394,6 +399,7 @@ pub const SECTION: Section = Section {
                 point("modelled", "stored as it came, modelled SD card"),
             ],
             series: &[run("", "ratio.bfs_ahead.{}")],
+            printed: &[printed("the thesis", "future work, no figure")],
             question: NO_FIGURE_OF_PREFETCHER,
             differs: "large levels are searched by eight fibers a thread, whose reads overlap without it, and share the memory that reading ahead takes.",
             ..SMILE
