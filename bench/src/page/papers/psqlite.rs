@@ -212,7 +212,8 @@ pub const SECTION: Section = Section {
             ),
             differs: "a chunk on the device saves one write for each checkpoint, and costs one when it comes home. A short run has one \
                 or two checkpoints. In WAL mode a checkpoint covers so many commits that it writes most of the database, of which 256 \
-                chunks are a part.",
+                chunks are a part. 8 MB have room for every chunk: what is left there is each chunk's one way home, and no choice of \
+                chunks can save that.",
             ..PSQLITE
         },
         Chart {
