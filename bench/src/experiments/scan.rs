@@ -7,6 +7,7 @@
 //! # Sides
 //! - `stock`: the statement by SQLite on its own `unix` VFS with its defaults;
 //! - `litefoot`: the same statement by `litefoot_scan`, with defaults, by as many threads as there are processors;
+//! - `floor`: the file is read from end to end by as many threads, and nobody looks at it: no reader of the whole file is faster;
 //! - `duckdb`: the statement over `sqlite_scan`, with as many threads, where Python has `duckdb` with its SQLite extension.
 //!
 //! They take turns over one file, and each turn opens it anew. What is timed is the statement, with what its side does at
@@ -29,8 +30,11 @@ use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use rusqlite::types::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const FULL_BYTES: u64 = 1 << 30;
@@ -41,6 +45,7 @@ const ROUNDS: usize = 5;
 
 const STOCK: &str = "stock";
 const LITEFOOT: &str = "litefoot";
+const FLOOR: &str = "floor";
 const DUCKDB: &str = "duckdb";
 
 /// The statements, by name. Each begins with a count, and `FROM reading` is where DuckDB has its function.
@@ -82,7 +87,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let bytes = if options.quick { QUICK_BYTES } else { FULL_BYTES };
     let mut figures = Figures::new();
     load(&path, bytes / ROW_BYTES, &mut figures, progress)?;
-    let mut sides = vec![STOCK, LITEFOOT];
+    let mut sides = vec![STOCK, LITEFOOT, FLOOR];
     if duckdb(&path, "").is_ok() {
         sides.push(DUCKDB);
     } else {
@@ -135,6 +140,10 @@ fn measure(
             make_cold(case.path)?;
         }
         let (ms, count) = match *side {
+            FLOOR => {
+                progress.advance(1)?;
+                return bare_read(case.path);
+            }
             STOCK => stock(case)?,
             LITEFOOT => litefoot(case)?,
             _ => duckdb(case.path, case.sql)?,
@@ -187,6 +196,27 @@ fn litefoot(case: &Case<'_>) -> Result<(f64, i64)> {
     if plan.starts_with("parallel") { Ok(result) } else { Err(Error::Wrong(format!("{}: {plan}", case.sql))) }
 }
 
+/// Reads a file as fast as its parts come; answers the time in milliseconds.
+fn bare_read(path: &Path) -> Result<f64> {
+    const PART: u64 = 1 << 20;
+    let failed = |source| Error::Directory { path: path.to_owned(), source };
+    let (begin, next) = (Instant::now(), AtomicU64::new(0));
+    let read = || -> std::io::Result<()> {
+        let (file, mut part) = (File::open(path)?, vec![0; PART as usize]);
+        while file.read_at(&mut part, next.fetch_add(PART, Ordering::Relaxed))? > 0 {}
+        Ok(())
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let ends = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    for end in ends {
+        end.map_err(|_| Error::Wrong("a thread that reads has panicked".to_owned()))?.map_err(failed)?;
+    }
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}
+
 fn duckdb(path: &Path, sql: &str) -> Result<(f64, i64)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let output = Command::new("python3").args(["-c", SCRIPT]).arg(path).args([sql, &threads]).output();
@@ -215,7 +245,7 @@ mod tests {
         load(&path, 20_000, &mut figures, &mut Silent).unwrap();
         for (name, sql) in CASES {
             let case = Case { path: &path, sql, cold: name == "total" };
-            measure(&case, name, &[STOCK, LITEFOOT], &mut figures, &mut Silent).unwrap();
+            measure(&case, name, &[STOCK, LITEFOOT, FLOOR], &mut figures, &mut Silent).unwrap();
             assert!(
                 figures
                     .get(&format!("{name}_ms.litefoot"))

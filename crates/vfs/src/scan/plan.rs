@@ -72,6 +72,7 @@ pub(super) enum Shape {
 #[derive(Debug)]
 pub(super) struct Aggregation {
     pub(super) keys: Vec<usize>,
+    /// In the order of their slots.
     pub(super) aggregates: Vec<(Function, Option<usize>, Collation)>,
     pub(super) outputs: Vec<Output>,
 }
@@ -232,6 +233,15 @@ fn aggregation(
             }
         });
     }
+    // Those of one column follow each other: its value is looked up once.
+    let mut order: Vec<usize> = (0..aggregates.len()).collect();
+    order.sort_by_key(|number| aggregates[*number].1);
+    for output in &mut outputs {
+        if let Output::Aggregate(number) = output {
+            *number = order.iter().position(|other| other == number).unwrap_or(*number);
+        }
+    }
+    let aggregates = order.into_iter().map(|number| aggregates[number]).collect();
     Ok(Aggregation { keys, aggregates, outputs })
 }
 

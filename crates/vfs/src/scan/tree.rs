@@ -27,7 +27,7 @@ const PIECES: usize = 64;
 /// Most levels of a b-tree (`BTCURSOR_MAX_DEPTH`).
 const LEVELS: usize = 20;
 /// Bytes that are read at once.
-const RUN_BYTES: usize = 256 << 10;
+const RUN_BYTES: usize = 1 << 20;
 /// Bytes that are asked for ahead of them.
 const AHEAD_BYTES: usize = 4 << 20;
 

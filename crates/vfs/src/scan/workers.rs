@@ -10,7 +10,7 @@ use super::headers::Headers;
 use super::plan::{Aggregation, Plan, Shape};
 use super::record::{Node, Odd, Row};
 use super::tree::{PageReader, Walk, whole_record};
-use crate::ffi::statement::Owned;
+use crate::ffi::statement::{Owned, Value};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::thread;
 use std::sync::Arc;
@@ -220,11 +220,16 @@ impl Rows<'_> {
 
 #[inline(always)]
 fn add(aggregation: &Aggregation, states: &mut [State], row: &Row<'_>) -> Result<(), Odd> {
+    let (mut last, mut value) = (None, Value::Null);
     for (state, (_, slot, _)) in states.iter_mut().zip(&aggregation.aggregates) {
-        match slot {
-            Some(slot) => state.add(row.value(*slot))?,
-            None => state.add_rows(1),
+        let Some(number) = slot else {
+            state.add_rows(1);
+            continue;
+        };
+        if last != *slot {
+            (last, value) = (*slot, row.value(*number));
         }
+        state.add(value)?;
     }
     Ok(())
 }
