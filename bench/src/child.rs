@@ -1,6 +1,6 @@
 //! The work of the processes that experiments start and kill ([`crate::harness::child`]).
 
-use crate::experiments::{histories, kill, members, visitors};
+use crate::experiments::{histories, instructions, kill, members, visitors};
 use crate::random;
 
 /// Does what the process of that name is for.
@@ -11,6 +11,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     match name {
         kill::CHILD => kill::be_killed(arguments),
         members::CHILD => members::commit(arguments),
+        instructions::CHILD => instructions::be_counted(arguments),
         histories::CHILD => histories::be_killed(arguments),
         visitors::CHILD => visitors::be_visited(arguments),
         visitors::CALLS_CHILD => visitors::be_killed_at_calls(arguments),

@@ -9,6 +9,7 @@ mod crash;
 pub(crate) mod faults;
 mod group;
 pub(crate) mod histories;
+pub(crate) mod instructions;
 pub(crate) mod kill;
 pub(crate) mod members;
 mod pcg;
@@ -187,6 +188,13 @@ pub const ALL: &[Experiment] = &[
         run: scan::run,
     },
     Experiment {
+        name: "instructions",
+        description: "a warm query and a commit in instructions of the processor, counted by valgrind, over SQLite's",
+        measures: false,
+        flags: &[],
+        run: instructions::run,
+    },
+    Experiment {
         name: "psqlite",
         description: "hot chunks on a fast non-volatile device: NAND writes, erases and time of a phone's databases",
         measures: true,
@@ -208,7 +216,8 @@ pub fn find(name: &str) -> Option<&'static Experiment> {
 }
 
 impl Experiment {
-    /// Checks the experiment's requirements: `peers` has a program that is built apart, `faults` compiles two.
+    /// Checks the experiment's requirements: `peers` has a program that is built apart, `faults` compiles two, and `instructions` runs
+    /// under valgrind.
     ///
     /// # Errors
     /// That of its run, [`Error::Peers`](crate::Error::Peers) or [`Error::Missing`](crate::Error::Missing).
@@ -216,6 +225,7 @@ impl Experiment {
         match self.name {
             "peers" => peers::prepared(),
             "faults" => compiler(),
+            "instructions" => instructions::prepared(),
             _ => Ok(()),
         }
     }

@@ -45,6 +45,8 @@ pub struct Database {
     pub connection: Connection,
     /// As given on the command line: a path, or a URI.
     pub name: String,
+    /// True where the command asked for no more than to read.
+    only_reads: bool,
 }
 
 impl Database {
@@ -78,7 +80,7 @@ impl Database {
             litefoot::Error::Sqlite(error) => explain(name, &error),
             other => Failure::file(&path, other),
         })?;
-        Ok(Database { connection, name: name.to_owned() })
+        Ok(Database { connection, name: name.to_owned(), only_reads: access == Access::Read })
     }
 
     /// Opens a database to look only, beside the programs that have it open. Where one has it open through litefoot, this is
@@ -107,15 +109,21 @@ impl Database {
     pub fn visit(name: &str, flags: OpenFlags) -> Result<Database, Failure> {
         litefoot::clear_last_error();
         let path = path_of(name);
+        let only_reads = flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY);
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags_and_vfs(&path, flags, PLATFORM_VFS)
             .and_then(|connection| connection.busy_timeout(Duration::ZERO).map(|()| connection));
         let connection = connection.map_err(|error| explain(name, &error))?;
-        Ok(Database { connection, name: name.to_owned() })
+        Ok(Database { connection, name: name.to_owned(), only_reads })
     }
 
     /// Turns SQLite's error into a message about this database.
     pub fn explain(&self, error: &Error) -> Failure {
+        let code = error.sqlite_error().map(|error| error.extended_code);
+        if self.only_reads && code == Some(rusqlite::ffi::SQLITE_READONLY) {
+            return Failure::file(&path_of(&self.name), "was opened to be read only; nothing was written")
+                .advice("Leave out --readonly to change it.");
+        }
         explain(&self.name, error)
     }
 }
@@ -237,7 +245,7 @@ pub fn locked(path: &Path, message: &str) -> Failure {
     let holder = OsMedium.info(path).ok().flatten().and_then(|info| Presence::find(info.id).published());
     match holder {
         Some(holder) => {
-            let what = format!("another {} has this database open", inspect::process(Some(holder.process)));
+            let what = format!("{} has this database open", inspect::process(Some(holder.process)));
             Failure::file(path, what).advice(
                 "Close the other program first, or try again: it is in a long transaction, or does not share the database.",
             )

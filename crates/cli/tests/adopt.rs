@@ -169,7 +169,7 @@ fn a_database_in_use_is_left_alone_and_its_owner_named() {
         let output = run(directory, arguments);
         assert_eq!(output.status.code(), Some(1));
         let message = stderr_of(&output);
-        let process = format!("another process {} (litefoot) has this database open", owner.id());
+        let process = format!("process {} (litefoot) has this database open", owner.id());
         assert!(message.contains(&process) && message.contains("Close the other program"), "{message}");
     }
     owner.end();

@@ -140,7 +140,7 @@ fn the_database_of_a_working_application_is_copied() {
             assert_eq!(counted(&directory.join("copy.db")), 1);
         } else {
             let message = stderr_of(&output);
-            let named = format!("a.db: another process {} (litefoot) has this database open", owner.id());
+            let named = format!("a.db: process {} (litefoot) has this database open", owner.id());
             assert!(message.contains(&named) && message.contains("Close the other"), "{message}");
             assert!(!names(directory).iter().any(|name| name.contains("copy") || name.contains("tmp")));
         }

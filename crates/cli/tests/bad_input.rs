@@ -78,6 +78,12 @@ const CASES: &[Case] = &[
         message: &["a.db: no such file", "Check the path"],
     },
     Case {
+        name: "a change where only reading was asked for",
+        prepare: database,
+        commands: &[&["sql", "--readonly", "a.db", INSERT]],
+        message: &["a.db: was opened to be read only; nothing was written", "Leave out --readonly"],
+    },
+    Case {
         name: "a directory in the place of a file",
         prepare: |directory| fs::create_dir(directory.join("a.db")).unwrap(),
         commands: &[&["sql", "a.db", SELECT], &["check", "a.db"], &["stat", "a.db"]],

@@ -104,6 +104,61 @@ fn a_visitor_that_comes_alone_meets_no_lock() {
     assert!(refused <= MOST_REFUSED, "{refused} of {VISITS} visitors were refused");
 }
 
+/// The visitor waits in its `open` while the transaction goes on, and not for ever. Then it may read: the commit waits for it.
+#[test]
+fn a_visitor_that_was_let_in_beside_a_transaction_does_not_meet_its_commit() {
+    const ROUNDS: u32 = 8;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.db");
+    let vfs = Vfs::builder("beside-a-transaction").medium(Arc::new(Slow(OsMedium))).register().unwrap();
+    let mut db = vfs.open(&path).unwrap();
+    db.busy_timeout(Duration::from_secs(60)).unwrap();
+    db.execute_batch("CREATE TABLE t(x)").unwrap();
+    let mut refused = 0;
+    for round in 0..ROUNDS {
+        db.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES(1)").unwrap();
+        let visitor = stock(&path);
+        visitor.busy_timeout(Duration::ZERO).unwrap();
+        let commit = std::thread::spawn(move || {
+            db.execute_batch("COMMIT").unwrap();
+            db
+        });
+        std::thread::sleep(SYNC / 3);
+        let count = visitor.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, u32>(0));
+        drop(visitor);
+        db = commit.join().unwrap();
+        assert!(!count.as_ref().is_ok_and(|count| *count != round && *count != round + 1), "{count:?}");
+        refused += u32::from(count.is_err());
+    }
+    assert_eq!(number(&db, "SELECT count(*) FROM t"), i64::from(ROUNDS));
+    assert!(refused <= ROUNDS / 4, "{refused} of {ROUNDS} visitors were refused");
+}
+
+/// A commit waits for a reader of its own process, as long as that reads. It keeps no visitor out meanwhile, in either state.
+#[test]
+fn a_visitor_reads_beside_a_commit_that_waits_for_a_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.db");
+    let vfs = Vfs::builder("waits-for-a-reader").register().unwrap();
+    let [reader, writer] = [(); 2].map(|()| vfs.open(&path).unwrap());
+    writer.busy_timeout(Duration::from_secs(60)).unwrap();
+    reader.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES(1); BEGIN").unwrap();
+    assert_eq!(number(&reader, "SELECT count(*) FROM t"), 1);
+    let commit = std::thread::spawn(move || writer.execute_batch("INSERT INTO t VALUES(2)").unwrap());
+    // It waits for the reader now.
+    std::thread::sleep(Duration::from_millis(100));
+    for visit in ["owned", "multi-process"] {
+        let visitor = stock(&path);
+        visitor.busy_timeout(Duration::ZERO).unwrap();
+        let count = visitor.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, u32>(0));
+        assert_eq!(count, Ok(1), "{visit}");
+    }
+    assert!(!commit.is_finished());
+    reader.execute_batch("COMMIT").unwrap();
+    commit.join().unwrap();
+    assert_eq!(number(&stock(&path), "SELECT count(*) FROM t"), 2);
+}
+
 /// As an application that opens a connection for each request. The last close has the file to itself while it empties the log.
 #[test]
 fn a_visitor_meets_no_last_close_of_a_log() {

@@ -103,7 +103,7 @@ fn await_nobody(path: &Path, patience: Duration) -> Result<(), Failure> {
             present => present.published().map(|published| published.process),
         };
         if began.elapsed() >= patience {
-            let what = format!("another {} has this database open", inspect::process(process));
+            let what = format!("{} has this database open", inspect::process(process));
             return Err(Failure::file(path, what).advice(CLOSE_IT));
         }
         std::thread::sleep(LOOK_AGAIN);

@@ -70,7 +70,7 @@ impl Files {
             (_, Some(published)) => Some(published.process),
             _ => return Ok(()),
         };
-        let what = format!("another {} has this database open", owner::process(process));
+        let what = format!("{} has this database open", owner::process(process));
         Err(Failure::file(&self.path, what).advice(advice))
     }
 }

@@ -38,6 +38,8 @@ impl Attention {
     pub(super) const MULTI_PROCESS: u8 = 2;
     /// A related process waits for the transactions of this one to end.
     pub(super) const RELATIVES: u8 = 4;
+    /// The way back waits for the transactions of this process to end.
+    pub(super) const RETURNING: u8 = 8;
 
     /// True if there is anything.
     #[inline]
@@ -100,7 +102,7 @@ impl OpenDatabase {
 
     #[cold]
     fn yield_slowly(&self) {
-        if self.ownership.attention.has(Attention::ASKED) {
+        if self.ownership.attention.has(Attention::ASKED | Attention::RETURNING) {
             self.ownership.sharing.await_change();
         }
         if self.ownership.attention.has(Attention::MULTI_PROCESS) {
@@ -118,10 +120,10 @@ impl OpenDatabase {
         if wanted == Level::Exclusive {
             self.checkpointer.await_end_for_use(&self.db);
         }
-        // Of those with a log, the last one to close asks for EXCLUSIVE with SHARED.
+        // Of those with a log, the last one to close asks for EXCLUSIVE with SHARED. Others wait where SQLite would wait for a lock.
         let mut may_wait = match reader_slot.level() {
             Level::Shared if self.wal_index.is_used() => wanted == Level::Exclusive,
-            level => !self.wal_index.is_used() && (level == Level::None || wanted == Level::Reserved),
+            level => !self.wal_index.is_used() && (level == Level::None || wanted >= Level::Reserved),
         };
         loop {
             self.own()?;
@@ -298,7 +300,7 @@ impl OpenDatabase {
         if self.ownership.attention.has(Attention::RELATIVES) {
             relatives::look_again();
         }
-        if self.ownership.attention.has(Attention::ASKED) {
+        if self.ownership.attention.has(Attention::ASKED | Attention::RETURNING) {
             sharing::look_again();
         }
     }

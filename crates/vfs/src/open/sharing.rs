@@ -11,13 +11,15 @@
 //!    longer, the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
 //! 3. Outside of WAL mode a visitor that comes alone meets no lock of a commit's, for a while (`guests`).
 //! 4. Changes do not follow one another faster than [`next_pause`] says.
+//! 5. A process that writes without a pause comes back as well: transactions wait for the change, for [`RETURN_WAITS`] at most, and
+//!    seldom where that is in vain.
 //!
 //! # Invariants
 //! 1. Others read or write only while the database is multi-process: before that, the owner lock keeps them out.
 //! 2. Before the owner lock goes down, everything committed is in files that stock SQLite understands.
 //! 3. The lease may be in hand while the database is multi-process: nobody else has the file open then. The owner lock is taken only
 //!    with the lease in hand, or where others are to find the database locked.
-//! 4. Others are let in while nobody writes: no handle is above RESERVED, and none holds a slot of the wal-index exclusively. Readers
+//! 4. Others are let in while nobody writes: no handle is at EXCLUSIVE, and none holds a slot of the wal-index exclusively. Readers
 //!    may be inside, with snapshots (`leaving`). The way back waits until no handle is in a transaction. Nobody is given a lock or a slot then.
 //! 5. No page, length or log in memory is believed across a change.
 //! 6. `becoming` orders all of it: it is held for a change, and for each lock that is taken while the database is
@@ -58,7 +60,7 @@ const QUIET_LOOK_BACK: Duration = Duration::from_secs(5);
 /// How long after a closing the others may turn out to have left.
 const RECENT: Duration = Duration::from_secs(1);
 /// The least and the greatest time for which a database stays multi-process.
-const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
 const GREATEST_PAUSE: Duration = Duration::from_secs(60);
 /// Visitors that come again within this time lengthen the pause.
 const SOON: Duration = Duration::from_secs(10);
@@ -99,6 +101,18 @@ struct Change {
     returned: Option<Instant>,
     /// When a visitor was let in, until it has left.
     guest: Option<Instant>,
+    /// The way back, where transactions are in it.
+    hold: returning::Hold,
+}
+
+impl Change {
+    /// Until when a transaction that would begin now waits for the change; `None` where it does not.
+    fn awaited_until(&self) -> Option<Instant> {
+        match self.asked.filter(|_| !self.is_late) {
+            Some(asked) => Some(asked + YIELD_AFTER),
+            None => self.hold.until(),
+        }
+    }
 }
 
 /// How long a database stays multi-process at least: `cost` is what coming home took, `last` the pause before, and `alone` the
@@ -148,12 +162,12 @@ impl Sharing {
         self.attempts.load(Ordering::SeqCst)
     }
 
-    /// A transaction begins: where another process waits in its `open`, that comes first.
+    /// A transaction begins: where another process waits in its `open`, that comes first, and so does the way back.
     #[cold]
     pub(crate) fn await_change(&self) {
         let mut change = self.change.lock();
-        while let Some(asked) = change.asked.filter(|_| !change.is_late) {
-            if self.changed.wait_until(&mut change, asked + YIELD_AFTER).timed_out() {
+        while let Some(end) = change.awaited_until() {
+            if self.changed.wait_until(&mut change, end).timed_out() {
                 return;
             }
         }
@@ -194,6 +208,8 @@ fn note_break(database: &OpenDatabase) {
     if change.asked.is_none() {
         (change.asked, change.is_late) = (Some(Instant::now()), false);
     }
+    change.hold.end();
+    database.ownership.attention.set(Attention::RETURNING, false);
     database.ownership.attention.set(Attention::ASKED, true);
 }
 
@@ -292,7 +308,7 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
     let sharing = database.sharing();
     let asked = sharing.change.lock().asked;
     if let Some(asked) = asked {
-        if leaving::leave(database, asked.elapsed()) && guests::make_way(database) {
+        if leaving::leave(database, asked.elapsed()) && guests::make_way(database, asked.elapsed()) {
             release_lease(database);
             settle(database);
             if !is_simulated(database) {
@@ -334,7 +350,10 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
             }
             Some(LOOK_BACK)
         }
-        None => next_look(come_back(database), is_quiet),
+        None => {
+            let returned = come_back(database);
+            returning::hold_back(database, returned).or_else(|| next_look(returned, is_quiet))
+        }
     }
 }
 
@@ -493,12 +512,12 @@ mod tests {
     fn visitors_that_come_again_lengthen_the_pause() {
         let seconds = Duration::from_secs;
         for (cost, last, alone, expected) in [
-            (Duration::ZERO, None, None, seconds(1)),
+            (Duration::ZERO, None, None, LEAST_PAUSE),
             (Duration::from_millis(200), None, None, seconds(4)),
             (seconds(9), None, None, seconds(60)),
             (Duration::ZERO, Some(seconds(1)), Some(seconds(3)), seconds(2)),
             (Duration::ZERO, Some(seconds(40)), Some(seconds(3)), seconds(60)),
-            (Duration::ZERO, Some(seconds(40)), Some(seconds(11)), seconds(1)),
+            (Duration::ZERO, Some(seconds(40)), Some(seconds(11)), LEAST_PAUSE),
         ] {
             assert_eq!(next_pause(cost, last, alone), expected, "{cost:?} {last:?} {alone:?}");
         }

@@ -14,8 +14,9 @@
 //!
 //! # Invariants
 //! 1. In the multi-process state a level of the lock table is raised through [`FileLocks`] only, and lowered in the table no
-//!    later than on the file. So no handle has a higher level than the file. A handle that is about to find that this process
-//!    owns the database no more is an exception.
+//!    later than on the file. So no handle has a higher level than the file, with two exceptions. One is a handle that is about to find
+//!    that this process owns the database no more. The other is a handle at PENDING that waits for readers of this process: the file is at
+//!    RESERVED then, and other processes may read. PENDING on the file would keep them out for as long as such a reader stays.
 //! 2. At no moment of [`Change::begin`] or [`Change::end`] can another process take what a handle of this one relies on.
 //! 3. Lock order: first [`FileLocks`], then the lock table. So a change of state begins with [`FileLocks::change`], and looks
 //!    for an idle moment then.
@@ -65,7 +66,7 @@ impl FileLocks {
             Some(to) => raise(&mut level, file, before, to),
             None => Ok(()),
         };
-        let after = outcome(before, wanted, reader_slot.level().min(*level));
+        let after = outcome(before, wanted, reached(reader_slot.level(), *level));
         if raised.is_err() || after < wanted {
             table.unlock(reader_slot, if raised.is_err() { before } else { after });
             let lowered = lower(&mut level, file, table.strongest());
@@ -157,12 +158,17 @@ impl Change<'_> {
 fn request(before: Level, granted: Level) -> Option<Level> {
     match (before, granted) {
         // Readers of this process are in the way.
-        (Level::None | Level::Shared, Level::Pending) => None,
+        (_, Level::Pending) => None,
         (before, granted) => (granted > before).then_some(granted),
     }
 }
 
-/// The level of a handle after a request, by the highest level that both the lock table and the file have for it.
+/// The level that a handle has, by those that the lock table and the file have.
+fn reached(granted: Level, file: Level) -> Level {
+    if granted == Level::Pending { granted } else { granted.min(file) }
+}
+
+/// The level of a handle after a request, by the one that it has reached.
 fn outcome(before: Level, wanted: Level, reached: Level) -> Level {
     match reached {
         reached if reached >= wanted => wanted,

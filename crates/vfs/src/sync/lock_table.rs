@@ -206,13 +206,13 @@ impl LockTable {
         self.while_unwritten(|inside| inside.are_idle.then(then)).flatten()
     }
 
-    /// Calls `then` if no handle is at PENDING or above: nobody has written to the file. No handle gets a lock until it is done; a
+    /// Calls `then` if no handle is at EXCLUSIVE: nobody has written to the file. No handle gets a lock until it is done; a
     /// reader may give its own back.
     pub fn while_unwritten<T>(&self, then: impl FnOnce(Inside) -> T) -> Option<T> {
         let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
         self.gate.set(CLOSED);
         let inside = inside(&closed.reader_slots);
-        (inside.level <= Level::Reserved).then(|| then(inside))
+        (inside.level < Level::Exclusive).then(|| then(inside))
     }
 
     /// The handles that are inside now.
@@ -395,7 +395,7 @@ mod tests {
             (Shared, false, Some(Inside { level: Shared, are_idle: false })),
             (Shared, true, Some(Inside { level: Shared, are_idle: true })),
             (Reserved, true, Some(Inside { level: Reserved, are_idle: false })),
-            (Pending, false, Option::None),
+            (Pending, false, Some(Inside { level: Pending, are_idle: false })),
             (Exclusive, true, Option::None),
         ] {
             let table = LockTable::default();

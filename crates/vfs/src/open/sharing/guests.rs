@@ -4,7 +4,8 @@
 //! Most visitors are short, and many wait for nothing: the `sqlite3` program fails at the first lock that it meets. With rollback
 //! journals each commit locks readers out while it syncs. So the lease is taken again as soon as all others have closed the file,
 //! also while SQLite's own protocol is used. The next visitor then waits in its `open` until no transaction writes. Once it is in it is a guest:
-//! transactions of this process wait until it has left.
+//! transactions of this process wait until it has left. Where a transaction goes on for longer that has not begun to write to the file, the
+//! visitor is let in beside it, and can read. The commit waits for the guest then.
 //!
 //! In WAL mode commits are in no reader's way, and wait for no guest. The last close is: it has the database to itself while it empties the
 //! log. So a visitor waits until that is over, and a close waits for a guest.
@@ -16,9 +17,10 @@
 //! # Limits
 //! The system grants no lease while a guest is in. One that comes beside another is let in at once.
 
-use super::{RECENT, is_simulated, take_lease};
+use super::{RECENT, YIELD_AFTER, is_simulated, take_lease};
 use crate::open::OpenDatabase;
 use crate::open::sharing::Sharing;
+use crate::sync::lock_table::Level;
 use litefoot_storage::file::LeaseAnswer;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -49,14 +51,19 @@ impl Sharing {
     }
 }
 
-/// Lets a visitor in as a guest; `false` while a transaction of this process writes, outside of WAL mode, or a log's last close is under
-/// way.
-pub(super) fn make_way(database: &OpenDatabase) -> bool {
+/// True if a visitor that has waited for so long can be let in beside handles of this level.
+fn is_free(level: Level, waited: Duration) -> bool {
+    level < Level::Reserved || (level < Level::Exclusive && waited >= YIELD_AFTER)
+}
+
+/// Lets a visitor in as a guest that has waited for so long; `false` while a transaction of this process writes, outside of WAL mode, or a
+/// log's last close is under way.
+pub(super) fn make_way(database: &OpenDatabase, waited: Duration) -> bool {
     if is_simulated(database) {
         return true;
     }
     let _one = database.ownership.becoming.lock();
-    let is_free = !database.locks.is_reserved();
+    let is_free = is_free(database.locks.inside().level, waited);
     if is_free {
         database.sharing().change.lock().guest = Some(Instant::now());
     }
@@ -95,6 +102,22 @@ pub(super) fn awaits_closing(database: &OpenDatabase) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_visitor_waits_for_a_transaction_and_for_one_that_has_not_begun_to_write_not_for_ever() {
+        let (soon, late) = (Duration::from_millis(10), YIELD_AFTER);
+        for (level, waited, expected) in [
+            (Level::None, soon, true),
+            (Level::Shared, soon, true),
+            (Level::Reserved, soon, false),
+            (Level::Reserved, late, true),
+            (Level::Pending, soon, false),
+            (Level::Pending, late, true),
+            (Level::Exclusive, late, false),
+        ] {
+            assert_eq!(is_free(level, waited), expected, "{level:?} {waited:?}");
+        }
+    }
 
     #[test]
     fn a_guest_is_waited_for_until_it_leaves_or_has_been_there_for_long() {

@@ -17,9 +17,10 @@
 //! A failure before the log has its name leaves the owner as it was. Between that and the fourth step nothing fails.
 //!
 //! # Invariants
-//! 1. No handle is above RESERVED, and none holds a slot exclusively, from the first step to the last. SQLite writes to the file at
-//!    EXCLUSIVE only: what a handle at RESERVED is going to write is in its connection, and its journal in memory. That journal
-//!    becomes a file before the first write (`files/journal_content.rs`). None gets a lock or a slot.
+//! 1. No handle is at EXCLUSIVE, and none holds a slot exclusively, from the first step to the last. SQLite writes to the file at
+//!    EXCLUSIVE only: what a handle below is going to write is in its connection, and its journal in memory. That journal
+//!    becomes a file before the first write (`files/journal_content.rs`). None gets a lock or a slot. One at PENDING waits for readers
+//!    of this process, and needs no more than RESERVED on the file (`sync/file_locks.rs`).
 //!    A reader may give its own back at any moment. Where it has done so in memory only, [`trim_locks`] follows.
 //! 2. No log of more than [`LARGEST_LOG`] is copied. Readers of such a log are waited for, as writers are, and so are those of a log
 //!    that could not be copied.
@@ -107,7 +108,7 @@ fn look_inside(
     let is_plain = !tier::is_in_use(&database.db);
     if is_free {
         let may_stay = handles.are_idle || (is_plain && !by_slots && !has_real_journal(&database.db)?);
-        return Ok(may_stay.then_some(Carried::Locks(handles.level)));
+        return Ok(may_stay.then_some(Carried::Locks(handles.level.min(Level::Reserved))));
     }
     let has_failed = database.sharing().copy_failed.load(Ordering::Relaxed);
     let may_stay = handles.are_idle && is_plain && database.is_owned() && !has_failed;

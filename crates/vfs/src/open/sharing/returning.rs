@@ -8,8 +8,12 @@
 //!
 //! # Invariants
 //! No handle is in a transaction, and none gets a lock or a slot, from the first step to the last.
+//!
+//! # A process that makes no pause
+//! A writer without pauses is in a transaction at nearly every look. So new transactions wait, until those that are under way have
+//! ended ([`Hold`]). A reader that goes on for long makes that vain. Each time in vain doubles the time until the next.
 
-use super::{LOOK_BACK, QUIET_LOOK_BACK, SharingFacts, level_between, release_lease, take_lease};
+use super::{GLANCE, LOOK_BACK, QUIET_LOOK_BACK, SharingFacts, level_between, release_lease, take_lease};
 use crate::db::companions::has_real_journal;
 use crate::db::durable_names::remove_empty_journal;
 use crate::db::{Companion, Db};
@@ -21,6 +25,12 @@ use litefoot_storage::file::{FileKind, LeaseAnswer, OpenMode, parent_directory};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+/// The longest time for which transactions wait for the way back.
+pub(super) const RETURN_WAITS: Duration = Duration::from_millis(30);
+/// The time until they may wait again, where they have waited once in vain, and the longest.
+const NEXT_HOLD: Duration = Duration::from_millis(250);
+const MOST_IN_VAIN: u32 = 6;
+
 /// An attempt to take a database back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Return {
@@ -28,8 +38,65 @@ pub(super) enum Return {
     Done,
     /// Others have the file open.
     Company,
-    /// Something else is in the way: a transaction of this process's, or a failure.
+    /// A transaction of this process's is in the way.
+    Busy,
+    /// Something else is in the way, or a failure.
     NotYet,
+}
+
+/// The waiting of transactions for the way back.
+#[derive(Default)]
+pub(super) struct Hold {
+    /// When it began, while it lasts.
+    since: Option<Instant>,
+    /// When the next may begin, and how many before it were in vain.
+    not_before: Option<Instant>,
+    in_vain: u32,
+}
+
+impl Hold {
+    /// Until when a transaction that would begin waits; `None` where it does not.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.since.map(|since| since + RETURN_WAITS)
+    }
+
+    /// Ends, since another process opens the file.
+    pub(super) fn end(&mut self) {
+        self.since = None;
+    }
+
+    /// Begins, goes on or ends, as an attempt was. True while it lasts.
+    fn go_on(&mut self, returned: Return, now: Instant) -> bool {
+        let is_over = self.until().is_some_and(|end| end <= now);
+        match returned {
+            Return::Busy if is_over => {
+                self.not_before = Some(now + NEXT_HOLD * (1 << self.in_vain));
+                self.in_vain = MOST_IN_VAIN.min(self.in_vain + 1);
+                self.since = None;
+            }
+            Return::Busy if self.not_before.is_none_or(|begin| begin <= now) => {
+                self.since.get_or_insert(now);
+            }
+            Return::Busy => {}
+            Return::Done => *self = Hold::default(),
+            Return::Company | Return::NotYet => self.since = None,
+        }
+        self.since.is_some()
+    }
+}
+
+/// Lets transactions wait where they alone are in the way. Answers when to look again, while they do.
+pub(super) fn hold_back(database: &OpenDatabase, returned: Return) -> Option<Duration> {
+    let sharing = database.sharing();
+    let mut change = sharing.change.lock();
+    let was_held = change.hold.until().is_some();
+    let is_held = change.hold.go_on(returned, Instant::now());
+    database.ownership.attention.set(Attention::RETURNING, is_held);
+    drop(change);
+    if was_held && !is_held {
+        sharing.changed.notify_all();
+    }
+    is_held.then_some(GLANCE)
 }
 
 /// When to look again if the others have left; `None` where they have.
@@ -37,7 +104,7 @@ pub(super) fn next_look(returned: Return, is_quiet: bool) -> Option<Duration> {
     match returned {
         Return::Done => None,
         Return::Company if is_quiet => Some(QUIET_LOOK_BACK),
-        Return::Company | Return::NotYet => Some(LOOK_BACK),
+        Return::Company | Return::Busy | Return::NotYet => Some(LOOK_BACK),
     }
 }
 
@@ -62,7 +129,7 @@ pub(super) fn come_back(database: &OpenDatabase) -> Return {
         }
     };
     let returned = database.locks.while_idle(|| database.wal_index.while_idle(attempt));
-    let returned = returned.flatten().unwrap_or(Return::NotYet);
+    let returned = returned.flatten().unwrap_or(Return::Busy);
     if returned == Return::Done {
         database.sharing().change.lock().returned = Some(Instant::now());
     }
@@ -120,8 +187,26 @@ mod tests {
             (Return::Company, false, Some(LOOK_BACK)),
             // Nobody tells of the end of what is in the way.
             (Return::NotYet, true, Some(LOOK_BACK)),
+            (Return::Busy, true, Some(LOOK_BACK)),
         ] {
             assert_eq!(next_look(returned, is_quiet), expected, "{returned:?} {is_quiet}");
         }
+    }
+
+    #[test]
+    fn transactions_wait_for_the_way_back_and_seldom_where_that_is_in_vain() {
+        let (begin, mut hold) = (Instant::now(), Hold::default());
+        let ms = |ms| begin + Duration::from_millis(ms);
+        assert_eq!(hold.until(), None);
+        assert!(hold.go_on(Return::Busy, ms(0)) && hold.go_on(Return::Busy, ms(20)));
+        assert_eq!(hold.until(), Some(begin + RETURN_WAITS));
+        assert!(!hold.go_on(Return::Busy, ms(30)) && !hold.go_on(Return::Busy, ms(279)), "in vain");
+        assert!(hold.go_on(Return::Busy, ms(280)) && !hold.go_on(Return::Busy, ms(310)));
+        assert!(!hold.go_on(Return::Busy, ms(809)) && hold.go_on(Return::Busy, ms(810)));
+        assert!(!hold.go_on(Return::Company, ms(811)) && hold.until().is_none(), "a visitor");
+        assert!(hold.go_on(Return::Busy, ms(812)));
+        assert!(!hold.go_on(Return::Done, ms(813)));
+        assert!(hold.go_on(Return::Busy, ms(814)) && !hold.go_on(Return::Busy, ms(844)));
+        assert!(hold.go_on(Return::Busy, ms(844) + NEXT_HOLD), "as the first time");
     }
 }

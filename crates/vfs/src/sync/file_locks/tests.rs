@@ -125,9 +125,13 @@ fn the_file_has_the_highest_level_of_the_handles() {
     second.unlock(&other, None);
     assert!(!first.lock(&b, Exclusive), "a reader of its own");
     assert_eq!(b.level(), Pending);
+    assert!(second.lock(&other, Shared) && !second.lock(&other, Reserved), "RESERVED is on the file");
+    first.unlock(&a, None);
+    assert!(!first.lock(&b, Exclusive) && b.level() == Pending, "a reader of another process");
+    second.unlock(&other, None);
     assert!(!second.lock(&other, Shared), "PENDING is on the file, too");
     first.unlock(&b, Shared);
-    assert!(second.lock(&other, Shared) && second.lock(&other, Reserved));
+    assert!(first.lock(&a, Shared) && second.lock(&other, Shared) && second.lock(&other, Reserved));
     assert!(!second.lock(&other, Exclusive) && other.level() == Pending);
     first.unlock(&a, None);
     assert!(!second.lock(&other, Exclusive), "the other handle reads on");
