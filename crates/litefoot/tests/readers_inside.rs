@@ -214,12 +214,22 @@ fn nothing_acknowledged_is_lost_where_a_writer_was_inside() {
         let [db, reader] = there.two(mode);
         let (begin, mut done, mut count) = (there.medium.operations(), Acknowledged(Vec::new()), ROWS);
         done.note(&there.medium, count);
-        for end in ["COMMIT", "ROLLBACK"] {
+        for (end, waits) in [("COMMIT", false), ("ROLLBACK", false), ("COMMIT", true), ("ROLLBACK", true)] {
             reader.execute_batch("BEGIN IMMEDIATE; UPDATE t SET v = randomblob(900)").unwrap();
             insert(&reader).unwrap();
+            if waits {
+                // At PENDING: a reader of this process is in the way of the commit.
+                db.execute_batch("BEGIN").unwrap();
+                assert_eq!(rows(&db), count, "{mode}");
+                reader.execute_batch("COMMIT").unwrap_err();
+            }
             let visitor = there.visit_at_once();
             visitor.execute_batch("PRAGMA synchronous=EXTRA").unwrap();
             assert_eq!(rows(&visitor), count, "{mode}");
+            if waits {
+                reader.execute_batch("COMMIT").unwrap_err();
+                db.execute_batch("COMMIT").unwrap();
+            }
             reader.execute_batch(end).unwrap();
             count += i64::from(end == "COMMIT");
             done.note(&there.medium, count);
