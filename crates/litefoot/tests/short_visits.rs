@@ -184,3 +184,25 @@ fn a_visitor_meets_no_last_close_of_a_log() {
     });
     assert!(refused <= MOST_REFUSED, "{refused} of {VISITS} visitors were refused");
 }
+
+/// A program makes its tables by several transactions, and another one of its processes opens the database meanwhile.
+#[test]
+fn a_visitor_finds_all_tables_of_a_database_that_was_being_made() {
+    const TABLES: i64 = 6;
+    const ROUNDS: usize = 12;
+    let vfs = Vfs::builder("being-made").register().unwrap();
+    let half_made = |_: &usize| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let db = vfs.open(&path).unwrap();
+        db.execute_batch("CREATE TABLE t0(x)").unwrap();
+        let visitor = std::thread::spawn(move || number(&stock(&path), "SELECT count(*) FROM sqlite_schema"));
+        for table in 1..TABLES {
+            std::thread::sleep(Duration::from_millis(1));
+            db.execute_batch(&format!("CREATE TABLE t{table}(x)")).unwrap();
+        }
+        visitor.join().unwrap() < TABLES
+    };
+    let found = (0..ROUNDS).filter(half_made).count();
+    assert!(found <= ROUNDS / 3, "{found} of {ROUNDS} visitors found some of the tables");
+}

@@ -301,7 +301,7 @@ impl OpenDatabase {
             relatives::look_again();
         }
         if self.ownership.attention.has(Attention::ASKED | Attention::RETURNING) {
-            sharing::look_again();
+            sharing::look_again(&self.ownership.sharing);
         }
     }
 }
