@@ -14,7 +14,7 @@
 //! | `lease.KIND.MODE` | litefoot over itself with `sharing=exclusive`: what it costs to share the database when somebody comes |
 
 use super::commit::work_directory;
-use crate::harness::{Progress, child, open_stock};
+use crate::harness::{Progress, child, open_stock, program};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
@@ -57,12 +57,7 @@ const FILL: &str = "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FRO
 /// # Errors
 /// [`Error::Missing`] where it is not.
 pub(super) fn prepared() -> Result<()> {
-    let answer =
-        Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match answer {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(Error::Missing("valgrind: apt-get install valgrind".to_owned())),
-    }
+    program("valgrind", "valgrind: apt-get install valgrind")
 }
 
 /// Runs the experiment.
@@ -101,9 +96,8 @@ fn make(path: &Path, mode: &str) -> Result<()> {
 /// Instructions of one of a kind: two processes, of which one does it more often.
 fn instructions(side: &str, kind: &Kind, path: &Path, quick: bool) -> Result<f64> {
     let [few, many] = kind.times.map(|times| if quick { times / 2 } else { times });
-    let counted = [few, many].map(|times| count(side, kind, path, times));
-    let [few_counted, many_counted] = counted;
-    Ok((many_counted? - few_counted?) / (many - few) as f64)
+    let more = count(side, kind, path, many)? - count(side, kind, path, few)?;
+    Ok(more / (many - few) as f64)
 }
 
 /// Instructions of a process.

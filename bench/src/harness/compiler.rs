@@ -9,10 +9,19 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// [`Error::Missing`] where there is none.
 pub fn compiler() -> Result<()> {
-    let answer = Command::new("cc").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match answer {
+    program("cc", "a C compiler, `cc`: apt-get install gcc libc6-dev")
+}
+
+/// Checks that there is a program which says its version; `needs` is what to install.
+///
+/// # Errors
+/// [`Error::Missing`] where there is none.
+pub fn program(name: &str, needs: &str) -> Result<()> {
+    let mut probe = Command::new(name);
+    probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match probe.status() {
         Ok(status) if status.success() => Ok(()),
-        _ => Err(Error::Missing("a C compiler, `cc`: apt-get install gcc libc6-dev".to_owned())),
+        _ => Err(Error::Missing(needs.to_owned())),
     }
 }
 

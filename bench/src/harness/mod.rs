@@ -15,7 +15,7 @@ pub(crate) mod tracer;
 
 pub use batches::{Batch, in_batches};
 pub use cold::make_cold;
-pub use compiler::{compile, compiler};
+pub use compiler::{compile, compiler, program};
 pub use environment::Environment;
 pub use latency::Latencies;
 pub use processor::{process_cpu, thread_cpu};

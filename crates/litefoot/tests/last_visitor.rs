@@ -1,8 +1,10 @@
-//! The last visitor leaves while the application makes no calls: the watcher hears of the closing, and the database is owned again.
+//! The last visitor leaves, and the database is owned again: while the application makes no calls, since the watcher hears of the closing, and
+//! while it makes no pause between its transactions.
 
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Vfs;
+use litefoot::rusqlite::Connection;
 use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result};
 use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
@@ -12,6 +14,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -25,6 +28,8 @@ const QUIET_PAUSE: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(100);
 /// A closing is told in less than [`QUIET_PAUSE`] in one of so many attempts.
 const ATTEMPTS: usize = 5;
+/// A transaction waits for so long until another one has begun.
+const OVERLAPS: Duration = Duration::from_millis(10);
 
 /// A request for the lease on the database: the one way to find out if all others have left.
 #[derive(Clone, Copy)]
@@ -158,4 +163,64 @@ fn the_watcher_acts_on_the_closing_of_the_last_visitor() {
         }
     }
     panic!("only its timer has made the watcher look");
+}
+
+/// Ends the transactions, also where the test has failed.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Transaction after transaction. Each ends when one of the other connection's has begun, or after a while, so that one of the two
+/// is inside at any moment, unless something holds both back.
+fn transactions(db: &Connection, begun: [&AtomicU64; 2], is_over: &AtomicBool) {
+    let [mine, others] = begun;
+    while !is_over.load(Ordering::Acquire) {
+        db.execute_batch("BEGIN").unwrap();
+        let seen = others.load(Ordering::SeqCst);
+        assert!(number(db, "SELECT count(*) FROM t") > 0);
+        mine.fetch_add(1, Ordering::SeqCst);
+        let end = Instant::now() + OVERLAPS;
+        while others.load(Ordering::SeqCst) == seen && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        db.execute_batch("COMMIT").unwrap();
+    }
+}
+
+#[test]
+fn a_process_that_is_always_in_a_transaction_owns_its_database_again() {
+    let vfs = Vfs::builder("returning").register().unwrap();
+    for mode in ["delete", "wal"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        let both = [(); 2].map(|()| vfs.open(&path).unwrap());
+        let set_up = format!("PRAGMA journal_mode={mode}; CREATE TABLE t(v); INSERT INTO t VALUES(0)");
+        both[0].execute_batch(&set_up).unwrap();
+        let is = |owned: bool| {
+            let end = Instant::now() + DEADLINE;
+            while vfs.databases()[0].is_owned() != owned && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            vfs.databases()[0].is_owned() == owned
+        };
+        assert!(is(true), "{mode}");
+        let (begun, is_over) = ([const { AtomicU64::new(0) }; 2], AtomicBool::new(false));
+        let (was_shared, was_owned) = std::thread::scope(|scope| {
+            for (number, db) in both.into_iter().enumerate() {
+                let (begun, is_over) = ([&begun[number], &begun[1 - number]], &is_over);
+                scope.spawn(move || transactions(&db, begun, is_over));
+            }
+            let _ends = Ends(&is_over);
+            let visitor = Visitor::come(&path);
+            let was_shared = is(false);
+            visitor.leave();
+            (was_shared, is(true))
+        });
+        assert!(was_shared, "{mode}: the visitor was not let in");
+        assert!(was_owned, "{mode}");
+    }
 }

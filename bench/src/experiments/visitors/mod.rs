@@ -38,13 +38,12 @@ mod tally;
 mod visit;
 
 use super::commit::work_directory;
-use crate::harness::Progress;
+use crate::harness::{Progress, program};
 use crate::options::{Journals, Options};
 use crate::report::Figures;
 use crate::{Error, Result};
 use owner::{MODES, Plan, Side};
 use phase::{Phase, Setup, Until};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 use visit::{KINDS, Kind};
 
@@ -124,14 +123,12 @@ fn kinds(named: Option<&str>, figures: &mut Figures) -> Result<Vec<(Kind, u32)>>
             known: format!("{}, {}", KINDS.map(|(_, name, _)| name).join(", "), latency::NAME),
         });
     }
-    for (program, advice) in [
+    for (name, advice) in [
         ("sqlite3", "the program sqlite3: apt-get install sqlite3"),
         ("python3", "python3: apt-get install python3"),
     ] {
-        let mut probe = Command::new(program);
-        probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if !probe.status().is_ok_and(|status| status.success()) {
-            kinds.retain(|(kind, _)| kind.program() != program);
+        if program(name, advice).is_err() {
+            kinds.retain(|(kind, _)| kind.program() != name);
             figures.note(format!("without visits of {advice}"));
         }
     }

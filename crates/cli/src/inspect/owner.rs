@@ -139,7 +139,7 @@ pub fn holder(file: &dyn File) -> Owner {
 /// A process and its program, as far as they are known.
 pub fn process(id: Option<u32>) -> String {
     match id.map(|id| (id, program(id))) {
-        None => "process".to_owned(),
+        None => "another process".to_owned(),
         Some((id, None)) => format!("process {id}"),
         Some((id, Some(program))) => format!("process {id} ({program})"),
     }

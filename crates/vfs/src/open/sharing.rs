@@ -11,10 +11,8 @@
 //!    longer, the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
 //! 3. Outside of WAL mode a visitor that comes alone meets no lock of a commit's, for a while (`guests`).
 //! 4. Changes do not follow one another faster than [`next_pause`] says.
-//! 5. A visitor that comes while this process makes the database waits for its next statements as well, 250 ms at most: programs ask
-//!    if there is a schema, and then make it by several transactions. One that came in between would find half of it.
-//! 6. A process that writes without a pause comes back as well: transactions wait for the change, for [`RETURN_WAITS`] at most, and
-//!    seldom where that is in vain.
+//! 5. A visitor that comes while this process makes the database waits for its next statements as well (`making`).
+//! 6. A process that writes without a pause comes back as well: its transactions wait for that, for a moment (`returning`).
 //!
 //! # Invariants
 //! 1. Others read or write only while the database is multi-process: before that, the owner lock keeps them out.
@@ -29,6 +27,7 @@
 
 mod guests;
 mod leaving;
+mod making;
 mod returning;
 mod watcher;
 
@@ -55,11 +54,6 @@ use std::time::{Duration, Instant};
 const YIELD_AFTER: Duration = Duration::from_millis(250);
 /// The time between two looks if a transaction that is in the way has ended. Its end is told as well.
 const GLANCE: Duration = Duration::from_millis(10);
-/// A database that this process has found empty is being made for so long, and by so many transactions. A visitor waits for a pause
-/// of this length then.
-const IS_MADE_FOR: Duration = Duration::from_secs(1);
-const IS_MADE_BY: u64 = 16;
-const MAKING_PAUSE: Duration = Duration::from_millis(10);
 /// The time between two looks if all others have closed the database, and the same where they were found there and no closing was
 /// heard of since.
 const LOOK_BACK: Duration = Duration::from_millis(250);
@@ -110,32 +104,17 @@ struct Change {
     guest: Option<Instant>,
     /// The way back, where transactions are in it.
     hold: returning::Hold,
-    /// When this process has found the file empty.
-    made: Option<Instant>,
-    /// Until when the visitor waits for the next statement that makes the database.
-    making_until: Option<Instant>,
+    making: making::Making,
 }
 
 impl Change {
     /// Until when a transaction that would begin now waits for the change; `None` where it does not.
     fn awaited_until(&self) -> Option<Instant> {
         match self.asked.filter(|_| !self.is_late) {
-            Some(_) if self.is_being_made(Instant::now()) => None,
+            Some(_) if self.making.goes_on(Instant::now()) => None,
             Some(asked) => Some(asked + YIELD_AFTER),
             None => self.hold.until(),
         }
-    }
-
-    /// Another process opens the file, or a transaction has ended meanwhile.
-    fn note_statement(&mut self, now: Instant) {
-        let is_new = self.made.is_some_and(|made| now < made + IS_MADE_FOR);
-        let latest = self.asked.filter(|_| is_new).map(|asked| asked + YIELD_AFTER);
-        self.making_until = latest.map(|latest| latest.min(now + MAKING_PAUSE));
-    }
-
-    /// True while the visitor waits for the next statement.
-    fn is_being_made(&self, now: Instant) -> bool {
-        self.making_until.is_some_and(|until| now < until)
     }
 }
 
@@ -201,9 +180,8 @@ impl Sharing {
 /// A transaction has ended that may be in the way.
 pub(super) fn look_again(sharing: &Sharing) {
     let mut change = sharing.change.lock();
-    if change.making_until.is_some() {
-        change.note_statement(Instant::now());
-    }
+    let asked = change.asked;
+    change.making.note_end(asked, Instant::now());
     drop(change);
     watcher::look();
 }
@@ -240,10 +218,9 @@ fn note_break(database: &OpenDatabase) {
     change.hold.end();
     let counters = database.db.counters();
     let commits = [&counters.commits_pages, &counters.commits_deltas, &counters.commits_statements];
-    if commits.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>() > IS_MADE_BY {
-        change.made = None;
-    }
-    change.note_statement(Instant::now());
+    let commits = commits.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+    let asked = change.asked;
+    change.making.meet(asked, commits, Instant::now());
     database.ownership.attention.set(Attention::RETURNING, false);
     database.ownership.attention.set(Attention::ASKED, true);
 }
@@ -251,7 +228,8 @@ fn note_break(database: &OpenDatabase) {
 /// Nobody waits any more. A visitor was let in, or all have left.
 fn settle(database: &OpenDatabase) {
     let mut change = database.sharing().change.lock();
-    (change.asked, change.is_late, change.making_until) = (None, false, None);
+    (change.asked, change.is_late) = (None, false);
+    change.making.settle();
     database.sharing().copy_failed.store(false, Ordering::Relaxed);
     database.ownership.attention.set(Attention::ASKED, false);
     drop(change);
@@ -261,8 +239,8 @@ fn settle(database: &OpenDatabase) {
 /// This process has become the owner.
 pub(super) fn note_ownership(database: &OpenDatabase) {
     database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
-    if matches!(database.db.data().len(), Ok(0)) {
-        database.sharing().change.lock().made = Some(Instant::now());
+    if matches!(database.db.data().is_empty(), Ok(true)) {
+        database.sharing().change.lock().making.begin(Instant::now());
     }
 }
 
@@ -346,8 +324,8 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
     let sharing = database.sharing();
     let asked = sharing.change.lock().asked;
     if let Some(asked) = asked {
-        if sharing.change.lock().is_being_made(Instant::now()) && !is_simulated(database) {
-            return Some(MAKING_PAUSE);
+        if sharing.change.lock().making.goes_on(Instant::now()) && !is_simulated(database) {
+            return Some(making::PAUSE);
         }
         if leaving::leave(database, asked.elapsed()) && guests::make_way(database, asked.elapsed()) {
             release_lease(database);
@@ -547,28 +525,6 @@ mod tests {
         ] {
             assert_eq!(facts.allow(), is_shared, "{facts:?}");
         }
-    }
-
-    #[test]
-    fn a_visitor_waits_for_the_statements_that_make_a_database_and_not_for_ever() {
-        let (begin, mut change) = (Instant::now(), Change::default());
-        let ms = |ms| begin + Duration::from_millis(ms);
-        change.asked = Some(begin);
-        change.note_statement(ms(0));
-        assert!(!change.is_being_made(ms(0)), "it was there before");
-        change.made = Some(begin);
-        change.note_statement(ms(0));
-        assert!(change.is_being_made(ms(9)) && !change.is_being_made(ms(10)));
-        assert_eq!(change.awaited_until(), None, "its statements go on");
-        for at in (5..245).step_by(5) {
-            change.note_statement(ms(at));
-            assert!(change.is_being_made(ms(at + 9).min(ms(249))));
-        }
-        change.note_statement(ms(249));
-        assert!(!change.is_being_made(ms(250)), "the visitor has waited for long enough");
-        (change.asked, change.making_until) = (Some(ms(1_000)), None);
-        change.note_statement(ms(1_000));
-        assert!(!change.is_being_made(ms(1_000)), "it is not new any more");
     }
 
     #[test]
