@@ -1,19 +1,25 @@
 //! What failed, said once more at the end of the checks.
 //!
 //! A harness prints why its tests failed before its last line. Thousands of lines of other tests may follow, and a
-//! log that is kept in part loses it.
+//! log that is kept in part loses it. A command that counts no tests says why it failed in its last lines.
 
-use std::sync::Mutex;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
 /// The lines that are kept of one program's failures.
 const LINES: usize = 60;
 
-/// The failures of this run, until [`take`] hands them out.
-static FOUND: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// The last lines that are kept of a command that counts no tests.
+const LAST_LINES: usize = 25;
+
+thread_local! {
+    /// The failures of the steps that this thread runs, until [`take`] hands them out.
+    static FOUND: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Hands out the lines of the failures that were found so far.
 pub fn take() -> Vec<String> {
-    FOUND.lock().map(|mut found| std::mem::take(&mut *found)).unwrap_or_default()
+    FOUND.take()
 }
 
 /// Reads the lines of a harness as they come.
@@ -21,25 +27,39 @@ pub fn take() -> Vec<String> {
 pub struct Watch {
     /// The lines since the harness began to say what failed.
     said: Vec<String>,
+    /// The last lines, whatever they say.
+    last: VecDeque<String>,
 }
 
 impl Watch {
     /// Takes the next line.
     pub fn see(&mut self, line: &str) {
+        if self.last.len() == LAST_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line.to_owned());
         if line.starts_with("running ") {
             self.said.clear();
         } else if line == "failures:" || !self.said.is_empty() {
             self.said.push(line.to_owned());
             if line.starts_with("test result:") {
                 let said = std::mem::take(&mut self.said);
+                // The names of the tests are in the last lines.
                 let left_out = said.len().saturating_sub(LINES);
-                if let Ok(mut found) = FOUND.lock() {
-                    // The names of the tests are in the last lines.
-                    found.extend(said.into_iter().skip(left_out));
-                }
+                keep(said.into_iter().skip(left_out));
             }
         }
     }
+
+    /// Keeps the last lines of a command that failed, and counted no test that did.
+    pub fn ended_badly(self, command: &str) {
+        keep(std::iter::once(format!("{command}:")).chain(self.last));
+    }
+}
+
+/// Adds lines to what failed.
+fn keep(lines: impl Iterator<Item = String>) {
+    FOUND.with_borrow_mut(|found| found.extend(lines));
 }
 
 #[cfg(test)]

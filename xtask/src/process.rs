@@ -1,7 +1,7 @@
 //! Running cargo, and counting the tests it ran.
 
 use crate::{failures, timing};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -56,26 +56,48 @@ pub fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Ta
 
 /// Runs a command that ends up in cargo, as above.
 pub fn tally(command: &mut Command) -> Result<Tally> {
-    command.stdout(Stdio::piped());
-    let mut child =
-        command.spawn().map_err(|error| format!("{:?} cannot be started: {error}", command.get_program()))?;
+    let (output, input) = pipe()?;
+    count(command.stdout(input), output)
+}
+
+/// Runs a command whose reasons may stand on its standard error, which is read as its output is.
+fn tally_of_all_output(command: &mut Command) -> Result<Tally> {
+    let (output, input) = pipe()?;
+    let errors = input.try_clone().map_err(|error| format!("a pipe cannot be copied: {error}"))?;
+    count(command.stdout(input).stderr(errors), output)
+}
+
+/// A pipe: its end to read, and its end to write.
+fn pipe() -> Result<(PipeReader, PipeWriter)> {
+    std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"))
+}
+
+/// Runs a command that writes into `output`, shows what it says, and counts its tests.
+fn count(command: &mut Command, output: PipeReader) -> Result<Tally> {
+    let child = command.spawn();
+    // The ends to write that this process has go away, so that the output ends with the child.
+    let told = format!("{command:?}");
+    command.stdout(Stdio::null()).stderr(Stdio::inherit());
+    let mut child = child.map_err(|error| format!("{told} cannot be started: {error}"))?;
     let (mut tally, mut watch) = (Tally::default(), timing::Watch::start());
     let mut failed = failures::Watch::default();
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines() {
-            let line = line.map_err(|error| format!("cargo's output cannot be read: {error}"))?;
-            println!("{line}");
-            watch.see(&line);
-            failed.see(&line);
-            tally.add(Tally::from_line(&line));
-        }
+    for line in BufReader::new(output).lines() {
+        let line = line.map_err(|error| format!("the output of {told} cannot be read: {error}"))?;
+        println!("{line}");
+        watch.see(&line);
+        failed.see(&line);
+        tally.add(Tally::from_line(&line));
     }
-    let status = child.wait().map_err(|error| format!("cargo cannot be waited for: {error}"))?;
+    let status = child.wait().map_err(|error| format!("{told} cannot be waited for: {error}"))?;
     if status.success() {
         return Ok(tally);
     }
-    println!("the command was: {command:?}");
-    if tally.failed > 0 { Ok(tally) } else { Err(format!("{:?} ended with {status}", command.get_program())) }
+    println!("the command was: {told}");
+    if tally.failed > 0 {
+        return Ok(tally);
+    }
+    failed.ended_badly(&told);
+    Err(format!("{:?} ended with {status}", command.get_program()))
 }
 
 /// The cargo that runs us.
@@ -106,7 +128,7 @@ pub fn built() -> Result<[PathBuf; 2]> {
 /// Runs an experiment of the laboratory, which is built first: as the step `build` does, so that nothing is built twice.
 pub fn laboratory(arguments: &[&str]) -> Result<Tally> {
     cargo(&["build", "-q", "--locked"])?;
-    tally(Command::new(target_directory().join("debug/litefoot-bench")).args(arguments))
+    tally_of_all_output(Command::new(target_directory().join("debug/litefoot-bench")).args(arguments))
 }
 
 /// Runs Python's `unittest` with an environment, and counts its tests; those that were skipped did not fail.
@@ -151,6 +173,17 @@ mod tests {
     fn tests_of_python_are_counted() {
         assert_eq!(ran("..s.\n-----\nRan 33 tests in 9.1s\n\nOK (skipped=1)\n"), Some(33));
         assert_eq!(ran("ModuleNotFoundError"), None);
+    }
+
+    #[test]
+    fn the_last_words_of_a_command_that_fails_are_kept() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo counted; echo 'the reason' >&2; exit 3"]);
+        let told = tally_of_all_output(&mut command).unwrap_err();
+        assert!(told.contains("exit status: 3"), "{told}");
+        let kept = failures::take();
+        assert!(kept[0].contains("exit 3"), "the command comes first: {kept:?}");
+        assert_eq!(kept[1..], ["counted", "the reason"]);
     }
 
     #[test]
