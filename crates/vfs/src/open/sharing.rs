@@ -10,7 +10,7 @@
 //! 2. The other process waits for [`YIELD_AFTER`] at most, and for what coming home takes. Where a transaction that writes goes on for
 //!    longer, the other finds the database locked, as beside a long transaction of SQLite's. The change follows when that has ended.
 //! 3. Outside of WAL mode a visitor that comes alone meets no lock of a commit's, for a while (`guests`).
-//! 4. Changes do not follow one another faster than [`next_pause`] says.
+//! 4. Changes do not follow one another faster than [`next_pause`] says (`policy`).
 //! 5. A visitor that comes while this process makes the database waits for its next statements as well (`making`).
 //! 6. A process that writes without a pause comes back as well: its transactions wait for that, for a moment (`returning`).
 //!
@@ -28,6 +28,7 @@
 mod guests;
 mod leaving;
 mod making;
+mod policy;
 mod returning;
 mod watcher;
 
@@ -37,7 +38,6 @@ use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
 use crate::open::{open_tier, take_over};
-use crate::options::Sharing as Wanted;
 use crate::stats::{Stats, process_that_opened};
 use crate::sync::file_locks::FileLocks;
 use crate::sync::lock_table::Level;
@@ -45,6 +45,7 @@ use crate::sync::owner_lock;
 use litefoot_storage::file::{LeaseAnswer, OnBreak};
 
 use litefoot_storage::sync::{Condvar, Mutex};
+use policy::{SharingFacts, next_pause};
 use returning::{come_back, next_look};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -60,13 +61,6 @@ const LOOK_BACK: Duration = Duration::from_millis(250);
 const QUIET_LOOK_BACK: Duration = Duration::from_secs(5);
 /// How long after a closing the others may turn out to have left.
 const RECENT: Duration = Duration::from_secs(1);
-/// The least and the greatest time for which a database stays multi-process.
-const LEAST_PAUSE: Duration = Duration::from_millis(500);
-const GREATEST_PAUSE: Duration = Duration::from_secs(60);
-/// Visitors that come again within this time lengthen the pause.
-const SOON: Duration = Duration::from_secs(10);
-/// The pause is at least as many times as long as coming home took.
-const COST_FACTOR: u32 = 20;
 
 /// The sharing of one database with other processes.
 #[derive(Default)]
@@ -115,47 +109,6 @@ impl Change {
             Some(asked) => Some(asked + YIELD_AFTER),
             None => self.hold.until(),
         }
-    }
-}
-
-/// How long a database stays multi-process at least: `cost` is what coming home took, `last` the pause before, and `alone` the
-/// time since the database was alone again.
-fn next_pause(cost: Duration, last: Option<Duration>, alone: Option<Duration>) -> Duration {
-    let least = LEAST_PAUSE.max(cost * COST_FACTOR);
-    let pause = match (last, alone) {
-        (Some(last), Some(alone)) if alone < SOON => least.max(last * 2),
-        _ => least,
-    };
-    pause.min(GREATEST_PAUSE)
-}
-
-/// The facts that decide whether a database may be shared with other processes while it is open.
-#[derive(Clone, Copy, Debug)]
-struct SharingFacts {
-    wanted: Wanted,
-    /// True if SQLite's own protocol is used for another reason, or its calls are only passed on.
-    native: bool,
-    writable: bool,
-    /// True if commits are logged as statements: what is known of the schema, and of texts, holds while nobody else changes it.
-    statements: bool,
-}
-
-impl SharingFacts {
-    fn of(database: &OpenDatabase) -> SharingFacts {
-        let (db, options) = (&database.db, database.db.options());
-        SharingFacts {
-            wanted: options.sharing,
-            native: database.is_native() || !db.may_hold_back(),
-            writable: db.writable(),
-            statements: options.logs_statements(),
-        }
-    }
-
-    fn allow(self) -> bool {
-        matches!(self.wanted, Wanted::Auto | Wanted::Group)
-            && !self.native
-            && self.writable
-            && !self.statements
     }
 }
 
@@ -504,41 +457,4 @@ fn look_if_alone(database: &OpenDatabase) -> bool {
         release_lease(database);
     }
     may_be
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ALLOWED: SharingFacts =
-        SharingFacts { wanted: Wanted::Auto, native: false, writable: true, statements: false };
-
-    #[test]
-    fn only_a_database_that_stock_sqlite_can_go_on_with_is_shared() {
-        for (facts, is_shared) in [
-            (ALLOWED, true),
-            (SharingFacts { wanted: Wanted::Group, ..ALLOWED }, true),
-            (SharingFacts { wanted: Wanted::Exclusive, ..ALLOWED }, false),
-            (SharingFacts { native: true, ..ALLOWED }, false),
-            (SharingFacts { writable: false, ..ALLOWED }, false),
-            (SharingFacts { statements: true, ..ALLOWED }, false),
-        ] {
-            assert_eq!(facts.allow(), is_shared, "{facts:?}");
-        }
-    }
-
-    #[test]
-    fn visitors_that_come_again_lengthen_the_pause() {
-        let seconds = Duration::from_secs;
-        for (cost, last, alone, expected) in [
-            (Duration::ZERO, None, None, LEAST_PAUSE),
-            (Duration::from_millis(200), None, None, seconds(4)),
-            (seconds(9), None, None, seconds(60)),
-            (Duration::ZERO, Some(seconds(1)), Some(seconds(3)), seconds(2)),
-            (Duration::ZERO, Some(seconds(40)), Some(seconds(3)), seconds(60)),
-            (Duration::ZERO, Some(seconds(40)), Some(seconds(11)), LEAST_PAUSE),
-        ] {
-            assert_eq!(next_pause(cost, last, alone), expected, "{cost:?} {last:?} {alone:?}");
-        }
-    }
 }
