@@ -39,7 +39,7 @@ pub const FIRST: &[Step] = &[
     },
     Step {
         name: "build",
-        does: "the program, the loadable extension and the laboratory",
+        does: "the program, the libraries and the laboratory",
         run: || process::cargo(&["build", "--locked"]),
     },
 ];
@@ -72,6 +72,8 @@ pub const FRONT: &[Step] = &[
                 "whose_log",
                 "--test",
                 "apps",
+                "--test",
+                "amalgamation",
             ];
             let arguments = [&["test", "--locked", "--workspace"], &tests[..], &["--", "--ignored"]];
             process::cargo(&arguments.concat())

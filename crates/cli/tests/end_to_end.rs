@@ -235,17 +235,6 @@ fn a_program_that_is_missing_or_cannot_run_is_named() {
     assert!(stderr_of(&output).contains("/nowhere/liblitefoot.so"), "{}", stderr_of(&output));
 }
 
-/// The source of the SQLite that the Rust front bundles.
-fn bundled_sqlite() -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--format-version", "1", "--locked"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let metadata: serde_json::Value =
-        serde_json::from_str(&stdout_of(output_of(cargo), "cargo metadata")).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
-    let package = packages.iter().find(|package| package["name"] == "libsqlite3-sys").unwrap();
-    Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("sqlite3")
-}
-
 /// Builds of SQLite that could use the atomic writes of a file system are offered none: they take the same way as
 /// all others, with the same guarantees.
 #[test]
@@ -257,7 +246,7 @@ fn builds_with_atomic_writes_take_the_same_way() {
     }
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let source = bundled_sqlite();
+    let source = litefoot_testkit::sqlite::source();
     let mut compile = Command::new("cc");
     compile.args([
         "-O0",
@@ -299,6 +288,35 @@ fn builds_with_atomic_writes_take_the_same_way() {
         let check = stock(directory, "sqlite3", &[&name, "PRAGMA integrity_check"]);
         assert_eq!(stdout_of(check, &name), "ok\n");
     }
+}
+
+/// A copy of the library from another place finds litefoot there already, and leaves the database to the first.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_second_copy_of_the_library_leaves_everything_to_the_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    std::fs::copy(library(), directory.join("liblitefoot.so")).unwrap();
+    let arguments = [
+        &["run", "--", "sqlite3", "a.db", "CREATE TABLE t(a)"][..],
+        // The connection that has loaded the second copy stays open, and the next one is of the new default.
+        &[".load ./liblitefoot sqlite3_litefootdefault_init", ".connection 1", ".open a.db"],
+        &["INSERT INTO t VALUES (1); SELECT value FROM litefoot_stats WHERE name = 'commits_pages'"],
+    ];
+    assert_eq!(succeed(directory, &arguments.concat()), "2\n");
+}
+
+/// A preloaded library stays out of a program whose user has switched it off.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn litefoot_can_be_switched_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut off = litefoot(
+        directory.path(),
+        &["run", "--", "sqlite3", "a.db", "PRAGMA litefoot_version; SELECT 'off'"],
+    );
+    off.env("LITEFOOT", "off");
+    assert_eq!(stdout_of(output_of(off), "switched off"), "off\n");
 }
 
 /// SQLite lets a VFS answer a PRAGMA with one text, a line a figure. The rows are a table, under the name that SQLite

@@ -11,6 +11,7 @@ mod preload;
 use litefoot_vfs::ffi::Sqlite3;
 use litefoot_vfs::ffi::api::Api;
 use litefoot_vfs::ffi::codes::{SQLITE_ERROR, SQLITE_OK_LOAD_PERMANENTLY};
+use litefoot_vfs::shim::install::Server;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::panic::catch_unwind;
@@ -77,11 +78,13 @@ unsafe fn load(
     };
     let result = catch_unwind(|| litefoot_vfs::shim::install::install(api, make_default, true));
     let text = match result {
-        Ok(Ok(())) => {
+        Ok(Ok(server)) => {
             // Later connections get the functions from the hook; this one is open already. Without them it is
             // still a good connection.
-            // SAFETY: the connection that loads the extension.
-            let _ = unsafe { litefoot_vfs::shim::tables::register_all(&api, db) };
+            if server == Server::ThisCopy {
+                // SAFETY: the connection that loads the extension.
+                let _ = unsafe { litefoot_vfs::shim::tables::register_all(&api, db) };
+            }
             return SQLITE_OK_LOAD_PERMANENTLY;
         }
         Ok(Err(error)) => format!("litefoot: {error}"),

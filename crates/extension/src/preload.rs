@@ -49,7 +49,7 @@ unsafe extern "C" fn initialise(caller: *const c_void) -> c_int {
     // SAFETY: called as SQLite would have.
     let code = unsafe { real() };
     if code == SQLITE_OK {
-        let installed = catch_unwind(|| if is_preloaded() { install(&library) } else { Ok(()) });
+        let installed = catch_unwind(|| if is_wanted() { install(&library) } else { Ok(()) });
         match installed {
             Ok(Ok(())) => {}
             Ok(Err(why)) => tell(&format!("not in use: {why}")),
@@ -64,9 +64,16 @@ fn install(library: &Library) -> Result<(), String> {
     // SAFETY: the symbols are those of the SQLite library that called.
     let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
     match api {
-        Ok(api) => litefoot_vfs::shim::install::install(api, true, true).map_err(|error| error.to_string()),
+        Ok(api) => {
+            litefoot_vfs::shim::install::install(api, true, true).map(drop).map_err(|error| error.to_string())
+        }
         Err(missing) => Err(format!("{} has no function {missing}", library.name())),
     }
+}
+
+/// True in a program that is to be on litefoot.
+fn is_wanted() -> bool {
+    is_preloaded() && !litefoot_vfs::shim::install::is_switched_off()
 }
 
 /// True where `LD_PRELOAD` has loaded this library. A loaded extension is visible to later libraries as well, and must not

@@ -1,7 +1,9 @@
-//! Questions to a connection, and connections of stock SQLite.
+//! Questions to a connection, connections of stock SQLite, and its source.
 
+use crate::process::{output_of, stdout_of};
 use rusqlite::{Connection, OpenFlags};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A connection of SQLite's own VFS.
 pub fn stock(path: &Path) -> Connection {
@@ -28,4 +30,15 @@ pub fn metric_or_zero(db: &Connection, name: &str) -> i64 {
 /// True if this build of SQLite asks for pages by address; one that does not reads them.
 pub fn maps_files(db: &Connection) -> bool {
     number(db, "SELECT NOT sqlite_compileoption_used('MAX_MMAP_SIZE=0')") == 1
+}
+
+/// The folder with the source of the SQLite that the Rust front bundles: `sqlite3.c` and its headers.
+pub fn source() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version", "1", "--locked"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let metadata: serde_json::Value =
+        serde_json::from_str(&stdout_of(output_of(cargo), "cargo metadata")).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let package = packages.iter().find(|package| package["name"] == "libsqlite3-sys").unwrap();
+    Path::new(package["manifest_path"].as_str().unwrap()).with_file_name("sqlite3")
 }
