@@ -136,7 +136,7 @@ fn commit_log(bytes: &[u8]) -> u64 {
     // The first record covers what is there: that may be of any generation.
     let [first, second] = [bytes.len(), 100].map(|length| Record { kind: 2, payload: vec![0xab; length] });
     log.reserve(log.bytes() + bytes.len() as u64 + 3 * 4096).expect("there is room");
-    log.append(&[first.clone()], Durability::Durable).expect("it can be appended to");
+    log.append(std::slice::from_ref(&first), Durability::Durable).expect("it can be appended to");
     let staged = log.stage(&[second.clone(), second.clone()], true).expect("it can be gone on with");
     staged.write().expect("it can be written");
     drop(log);
