@@ -1,0 +1,110 @@
+//! Compaction: few files instead of many, at any machine that reaches the place.
+//!
+//! # What it promises
+//! 1. Nothing is deleted before what replaces it is there, whole. A compaction that ends anywhere leaves a place that restores everything.
+//! 2. Two compactions at the same time do each other no harm: names say what is in a file, and a name is used once.
+//! 3. The shipper of the place need not know of it.
+
+mod policy;
+mod reader;
+
+pub use policy::{Retention, Timed, WINDOWS, superfluous, wants_snapshot, windows};
+
+use crate::restore::{Until, header, plan};
+use crate::store::{Body, FileName, Listed, Put, Store};
+use crate::{Error, Result};
+use litefoot_ltx::{Level, compact as merge};
+use reader::Reader;
+use std::path::Path;
+
+/// What a compaction came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Files that were written.
+    pub written: usize,
+    /// Bytes of them.
+    pub written_bytes: u64,
+    /// Files that were deleted.
+    pub deleted: usize,
+}
+
+/// Compacts a place, as of a time. Large files are made in a directory first.
+pub fn compact(
+    store: &dyn Store,
+    retention: &Retention,
+    now_ms: u64,
+    scratch: &Path,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<Compacted> {
+    let mut done = Compacted::default();
+    for (number, window) in WINDOWS {
+        let (Some(below), Some(level)) = (Level::new(number - 1), Level::new(number)) else { continue };
+        let last = store.list(level)?.last().map(|last| last.name.max).unwrap_or_default();
+        let files: Vec<Listed> = store.list(below)?.into_iter().filter(|file| file.name.max > last).collect();
+        for group in windows(&timed(store, files)?, window, now_ms) {
+            go_on()?;
+            let files: Vec<Listed> = group.iter().map(|timed| timed.file).collect();
+            write(store, level, &files, scratch, &mut done)?;
+        }
+    }
+    let Ok(latest) = plan(store, Until::Latest, None) else {
+        return Err(Error::Refused {
+            place: store.place().to_owned(),
+            why: "there is no whole backup here".into(),
+        });
+    };
+    let snapshots = timed(store, store.list(Level::SNAPSHOTS)?)?;
+    let newest = timed(store, latest.files.last().copied().into_iter().collect())?;
+    let newest_ms = newest.first().map_or(0, |newest| newest.timestamp_ms);
+    if latest.files.len() > 1 && wants_snapshot(&snapshots, newest_ms, retention.snapshots) {
+        go_on()?;
+        write(store, Level::SNAPSHOTS, &latest.files, scratch, &mut done)?;
+    }
+    let levels = Level::all().map(|level| timed(store, store.list(level)?)).collect::<Result<Vec<_>>>()?;
+    let names: Vec<FileName> = superfluous(&levels, retention, now_ms).iter().map(|file| file.name).collect();
+    store.delete(&names)?;
+    done.deleted = names.len();
+    Ok(done)
+}
+
+/// The times of files. Those that went meanwhile are left out.
+fn timed(store: &dyn Store, files: Vec<Listed>) -> Result<Vec<Timed>> {
+    let mut timed = Vec::with_capacity(files.len());
+    for file in files {
+        if let Some(header) = header(store, file)? {
+            timed.push(Timed { file, timestamp_ms: header.timestamp_ms });
+        }
+    }
+    Ok(timed)
+}
+
+/// Merges files that follow one another to one of a level.
+fn write(
+    store: &dyn Store,
+    level: Level,
+    files: &[Listed],
+    scratch: &Path,
+    done: &mut Compacted,
+) -> Result<()> {
+    let damaged = |error: litefoot_ltx::Error| match error {
+        litefoot_ltx::Error::Io(error) => {
+            Error::Unreachable { place: store.place().to_owned(), why: error.to_string() }
+        }
+        other => Error::Damaged {
+            place: store.place().to_owned(),
+            why: format!("a file of {} cannot be merged: {other}", files[0].name.level.folder()),
+        },
+    };
+    let readers: Vec<Reader<'_>> = files.iter().map(|file| Reader::new(store, *file)).collect();
+    let (body, header, _) = merge(readers, Body::new(scratch)).map_err(damaged)?;
+    let name = FileName { level, min: header.min, max: header.max };
+    // Where it exists somebody else has merged the same.
+    if store.put_new(name, &body, header.timestamp_ms)? == Put::Created {
+        done.written += 1;
+        done.written_bytes += body.len();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

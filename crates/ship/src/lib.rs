@@ -1,0 +1,35 @@
+//! Beyond one machine: what changed in a database, to places where somebody needs it.
+//!
+//! # Why
+//! A database must survive its machine, and a fleet's data must arrive at a centre. Both need the same: what changed since the last time, as
+//! one moment of the database, read beside the application that writes it.
+//!
+//! # What it promises
+//! 1. **The application never waits for the network.** Locks are held while pages are read, and never while they are delivered.
+//! 2. **Whole transactions, in order.** Each delivery leads from one committed state of the database to a later one.
+//! 3. **The database is its own outbox.** Nothing is queued: where a destination was away, the next delivery has all that changed meanwhile.
+//! 4. **Nothing when nothing changes**: no file is opened, and nothing is sent.
+//!
+//! | room | decides |
+//! |---|---|
+//! | [`source`] | which pages changed, and how they are read beside a running application |
+//! | [`sink`] | what a destination has to do |
+//! | [`store`] | directories and buckets: named files that are written once |
+//! | [`backup`] | deliveries as LTX files, which Litestream restores as well |
+//! | [`restore`] | from those files to a database |
+//! | [`compact`] | few files instead of many, and what may go |
+//! | [`destination`], [`jobs`] | what a URL means; what is shipped where |
+//! | [`service`] | when the next look is, and what a failure means |
+
+pub mod backup;
+pub mod compact;
+pub mod destination;
+pub mod error;
+pub mod jobs;
+pub mod restore;
+pub mod service;
+pub mod sink;
+pub mod source;
+pub mod store;
+
+pub use error::{Error, Result};

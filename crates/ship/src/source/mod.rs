@@ -1,0 +1,225 @@
+//! The source: what changed in a database since the last delivery, as one moment, beside the application that writes it.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `stamp` | has anything changed? Told without opening a file |
+//! | `turn` | one visit at a time in this process |
+//! | `visit` | how one moment is held and read, in each journal mode |
+//! | `wal_index` | which frames of a log are committed |
+//! | `map` | a checksum for each page, as of the last delivery |
+//! | `images` | pages as of the last delivery, for sinks that compare |
+//! | `state` | the map in a file, across restarts |
+//!
+//! # How changed pages are found
+//! In WAL mode the frames behind the last visit name them, as long as the log was not restarted meanwhile. Otherwise all pages are read
+//! and compared with their checksums: some tenths of a second for a gigabyte in the system's cache. In WAL mode nobody waits for that.
+//! With a rollback journal writers would: a database of more than [`QUIET_BYTES`] is read without a lock first, and that counts if the file was not
+//! written meanwhile.
+
+mod images;
+mod map;
+mod scan;
+mod stamp;
+pub mod state;
+mod turn;
+mod visit;
+mod wal_index;
+
+pub use images::{Images, Keep, KeepRule};
+pub use map::PageMap;
+pub use stamp::{Stamp, beside};
+pub use visit::{Door, PlainDoor, Snapshot, Visit, explain};
+
+use crate::{Error, Result};
+use litefoot_ltx::Checksum;
+use scan::Found;
+use std::path::{Path, PathBuf};
+use turn::Turn;
+use visit::LogEnd;
+
+/// Databases up to this size are read under the lock at once: that takes a few milliseconds.
+pub const QUIET_BYTES: u64 = 32 << 20;
+/// Times that a visit begins anew since the log was restarted, or its owner died.
+const ATTEMPTS: u32 = 5;
+
+/// A database whose changes are delivered.
+pub struct Source {
+    path: PathBuf,
+    door: Box<dyn Door>,
+    map: Option<PageMap>,
+    images: Option<Images>,
+    stamp: Option<Stamp>,
+    log_end: Option<LogEnd>,
+}
+
+/// What changed, within a snapshot.
+pub struct Changes<'a> {
+    snapshot: &'a Snapshot<'a>,
+    before: Option<&'a PageMap>,
+    images: Option<&'a Images>,
+    found: &'a Found,
+}
+
+impl Changes<'_> {
+    /// Bytes of a page.
+    pub fn page_size(&self) -> u32 {
+        self.snapshot.page_size()
+    }
+
+    /// The number of pages.
+    pub fn pages(&self) -> u32 {
+        self.snapshot.pages()
+    }
+
+    /// The pages as the destination has them; `None` where it has none of them, or pages of another size.
+    pub fn before(&self) -> Option<&PageMap> {
+        self.before
+    }
+
+    /// The pages as they are now.
+    pub fn after(&self) -> &PageMap {
+        &self.found.map
+    }
+
+    /// The checksum of the database as it is now.
+    pub fn sum(&self) -> Checksum {
+        self.found.map.sum()
+    }
+
+    /// The pages that are new or changed, ascending: all of them where the destination has none.
+    pub fn changed(&self) -> &[u32] {
+        &self.found.changed
+    }
+
+    /// Reads any page as it is now.
+    pub fn read(&self, page: u32, to: &mut [u8]) -> Result<()> {
+        self.snapshot.read(page, to)
+    }
+
+    /// A page as it was at the last delivery, where it was kept.
+    pub fn image(&self, page: u32) -> Option<&[u8]> {
+        self.images?.get(page)
+    }
+}
+
+impl Source {
+    /// A database, and its pages as the destination has them.
+    pub fn new(path: &Path, door: Box<dyn Door>, known: Option<PageMap>) -> Source {
+        Source { path: path.to_owned(), door, map: known, images: None, stamp: None, log_end: None }
+    }
+
+    /// Keeps pages for [`Changes::image`].
+    #[must_use]
+    pub fn with_images(mut self, images: Images) -> Source {
+        self.images = Some(images);
+        self
+    }
+
+    /// The pages as of the last visit.
+    pub fn map(&self) -> Option<&PageMap> {
+        self.map.as_ref()
+    }
+
+    /// False if certainly nothing was written since the last visit. The database is not opened.
+    pub fn may_have_changed(&self) -> Result<bool> {
+        let Some(stamp) = &self.stamp else { return Ok(true) };
+        Ok(!stamp.tells_equal(&Stamp::take(&self.path)?))
+    }
+
+    /// Visits the database. Where it changed, `gather` reads what it needs of it; where it fails, the change counts as not seen.
+    ///
+    /// `gather` may be called several times, each time from the beginning: the last one counts.
+    pub fn visit(&mut self, mut gather: impl FnMut(&mut Changes<'_>) -> Result<()>) -> Result<bool> {
+        for _ in 0..ATTEMPTS {
+            // Taken before anything is read: a write behind it is seen at the next tick.
+            let stamp = Stamp::take(&self.path)?;
+            let _turn = Turn::take(&self.path);
+            let visit = Visit::open(&self.path, &*self.door)?;
+            let Some(visited) = self.look(&visit, &mut gather)? else { continue };
+            drop(visit);
+            self.stamp = Some(stamp);
+            return Ok(visited);
+        }
+        Err(Error::Locked {
+            path: self.path.clone(),
+            why: "programs that use it come and go all the time".into(),
+        })
+    }
+
+    /// One attempt: `None` where it has to begin anew.
+    fn look(
+        &mut self,
+        visit: &Visit,
+        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<Option<bool>> {
+        let Some(snapshot) = visit.begin(&*self.door)? else { return Ok(None) };
+        if snapshot.pages() == 0 {
+            // A database that nobody has written yet.
+            visit.end()?;
+            return Ok(Some(false));
+        }
+        let bytes = u64::from(snapshot.pages()) * u64::from(snapshot.page_size());
+        if !snapshot.is_wal() && bytes > QUIET_BYTES {
+            return self.look_unlocked(visit, snapshot, gather);
+        }
+        let found = self.gather(&snapshot, gather)?;
+        let is_sound = snapshot.is_sound()?;
+        visit.end()?;
+        Ok(if is_sound { Some(self.accept(found)) } else { None })
+    }
+
+    /// Reads without the lock, and then, under it, asks whether the file was written meanwhile. Where it was, reads again under the lock.
+    fn look_unlocked(
+        &mut self,
+        visit: &Visit,
+        snapshot: Snapshot<'_>,
+        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<Option<bool>> {
+        // Taken under the lock: the number of pages is as of then.
+        let before = Stamp::take(&self.path)?;
+        visit.end()?;
+        let found = self.gather(&snapshot, gather)?;
+        let Some(now) = visit.begin(&*self.door)? else { return Ok(None) };
+        let is_quiet = !now.is_wal() && before.tells_equal(&Stamp::take(&self.path)?);
+        let found = if is_quiet { found } else { self.gather(&now, gather)? };
+        let is_sound = now.is_sound()?;
+        visit.end()?;
+        Ok(if is_sound { Some(self.accept(found)) } else { None })
+    }
+
+    /// Finds what changed, and has it read.
+    fn gather(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<Found> {
+        let before = self.map.as_ref().filter(|map| map.page_size() == snapshot.page_size());
+        let mut found = scan::find(snapshot, before, self.log_end)?;
+        if before.is_some_and(|before| found.changed.is_empty() && before.len() == found.map.len()) {
+            return Ok(found);
+        }
+        gather(&mut Changes { snapshot, before, images: self.images.as_ref(), found: &found })?;
+        if self.images.is_some() {
+            found.read_images(snapshot)?;
+        }
+        found.is_change = true;
+        Ok(found)
+    }
+
+    /// The moment that was read is the last one from now on.
+    fn accept(&mut self, found: Found) -> bool {
+        if let Some(images) = &mut self.images {
+            images.truncate(found.map.len());
+            let size = found.map.page_size() as usize;
+            for (page, data) in found.changed.iter().zip(found.images.chunks(size)) {
+                images.note(*page, data);
+            }
+        }
+        self.map = Some(found.map);
+        self.log_end = found.log_end;
+        found.is_change
+    }
+}
+
+#[cfg(test)]
+mod tests;
