@@ -2,6 +2,8 @@
 
 It is the file that the environment variable LITEFOOT_LIBRARY names, or else is built by cargo from the source
 tree around this folder. The extension knows nothing of Python, so one wheel per platform serves every version.
+
+Beside the package goes `litefoot.pth`, which Python reads when it starts: with LITEFOOT=on it puts the module `sqlite3` on litefoot.
 """
 
 import json
@@ -19,6 +21,7 @@ except ImportError:  # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 LIBRARY = "liblitefoot.so"
+AT_START = "litefoot.pth"
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -67,6 +70,7 @@ class BuildWithLibrary(build_py):
             folder = Path(self.get_package_dir("litefoot"))
         else:
             folder = Path(self.build_lib, "litefoot")
+            shutil.copyfile(AT_START, Path(self.build_lib, AT_START))
         put_library(folder / LIBRARY)
 
 

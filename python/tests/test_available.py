@@ -52,6 +52,13 @@ class WithoutLoadExtension(InFolder):
         load = "litefoot.load(sqlite3.connect(':memory:'))\n"
         self.python(BARE + load + "connect('file:a.db?vfs=litefoot', uri=True).execute('CREATE TABLE t(x)')\n" + USE)
 
+    @unittest.skipUnless(sqlite_is_a_library(), "this Python's SQLite is no shared library")
+    def test_make_default(self):
+        self.python(
+            BARE + "litefoot.make_default()\n"
+            "assert connect('app.db').execute('PRAGMA litefoot_version').fetchone() == (litefoot.__version__,)\n"
+        )
+
     def test_out_of_reach(self):
         code = BARE + "import ctypes\n" + "ctypes.CDLL = lambda name: {}\n"
         code += "try:\n    litefoot.connect('app.db')\nexcept litefoot.NotAvailable as error:\n    print(error)\n"

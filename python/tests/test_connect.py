@@ -242,6 +242,19 @@ class Stats(InFolder):
             litefoot.stats(db)
 
 
+class MakeDefault(InFolder):
+    ASK = "print(sqlite3.connect('app.db').execute('PRAGMA litefoot_version').fetchone())\n"
+
+    def test_every_database_is_on_litefoot_afterwards(self):
+        said = self.python("import litefoot, sqlite3\n" + self.ASK + "litefoot.make_default()\n" * 2 + self.ASK)
+        self.assertEqual(said, f"None\n{(litefoot.__version__,)}\n")
+
+    def test_what_runs_at_start_never_stops_the_application(self):
+        hidden = "import sys; sys.modules['litefoot'] = None\nimport sqlite3\n"
+        at_start = "exec(open(%r).read())\n" % os.path.join(os.path.dirname(litefoot.__file__), "_at_start.py")
+        self.assertEqual(self.python(hidden + at_start + self.ASK), "None\n")
+
+
 class Load(InFolder):
     def test_an_existing_connection_loads_it(self):
         self.python(

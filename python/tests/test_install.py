@@ -84,6 +84,10 @@ class Install(InFolder):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         self.assertEqual(self.python(TRY, python=python, PYTHONPATH=""), f"{version()} 1\n")
 
+        ask = "import sqlite3; print(sqlite3.connect('plain.db').execute('PRAGMA litefoot_version').fetchone())"
+        for switch, answer in [("on", (version(),)), ("off", None), ("", None)]:
+            self.assertEqual(self.python(ask, python=python, PYTHONPATH="", LITEFOOT=switch), f"{answer}\n")
+
         folder = next(environment.glob("lib*/python*/site-packages"))
         metadata = folder / f"litefoot-{version()}.dist-info"
         self.assertRegex((metadata / "WHEEL").read_text(), r"(?m)^Tag: py3-none-linux_\w+$")

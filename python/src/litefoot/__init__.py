@@ -13,10 +13,10 @@ import os
 import sqlite3
 import threading
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Callable, Union
 from urllib.parse import quote, quote_from_bytes
 
-__all__ = ["NotAvailable", "OPTIONS", "connect", "load", "loadable_path", "stats"]
+__all__ = ["NotAvailable", "OPTIONS", "connect", "load", "loadable_path", "make_default", "stats"]
 __version__ = "0.1.0"
 
 OPTIONS = (
@@ -54,6 +54,8 @@ _PYTHONS = (
     "autocommit",
 )
 _OLDEST_SQLITE = (3, 40)
+# The extension's entry point that also makes litefoot the default VFS.
+_DEFAULT_ENTRY = "sqlite3_litefootdefault_init"
 
 _StrPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 _registering = threading.Lock()
@@ -97,14 +99,39 @@ def load(connection: sqlite3.Connection) -> None:
         _register()
         return
     path = loadable_path()
+    _allowed(connection, lambda: connection.load_extension(path))
+
+
+def make_default() -> None:
+    """Puts every database on litefoot that this Python's `sqlite3` opens from now on, by whatever code.
+
+    With `LITEFOOT=on` in the environment that happens before the first line of the application (`litefoot.pth`).
+    """
+    if "litefoot" in os.environ.get("LD_PRELOAD", ""):
+        return
+    _check_version()
+    path = loadable_path()
+    connection = sqlite3.connect(":memory:")
     try:
-        connection.load_extension(path)
+        if hasattr(connection, "load_extension"):
+            statement = "SELECT load_extension(?, ?)"
+            _allowed(connection, lambda: connection.execute(statement, (path, _DEFAULT_ENTRY)).fetchone())
+        else:
+            _load_beneath(path, _DEFAULT_ENTRY)
+    finally:
+        connection.close()
+
+
+def _allowed(connection: sqlite3.Connection, load_extension: Callable[[], Any]) -> None:
+    """Loads an extension, with permission for as long as that takes."""
+    try:
+        load_extension()
     except sqlite3.OperationalError as error:
         if "not authorized" not in str(error):
             raise
         connection.enable_load_extension(True)
         try:
-            connection.load_extension(path)
+            load_extension()
         finally:
             connection.enable_load_extension(False)
 
@@ -163,11 +190,7 @@ def _register() -> None:
     with _registering:
         if _is_registered():
             return
-        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-            raise NotAvailable(
-                f"litefoot: this Python has SQLite {sqlite3.sqlite_version}, and 3.40 or later is needed: "
-                "update the system's SQLite, or use a newer Python"
-            )
+        _check_version()
         connection = sqlite3.connect(":memory:")
         try:
             if hasattr(connection, "load_extension"):
@@ -180,6 +203,14 @@ def _register() -> None:
             raise _cannot("the SQLite that was found is not the one that sqlite3 uses")
 
 
+def _check_version() -> None:
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise NotAvailable(
+            f"litefoot: this Python has SQLite {sqlite3.sqlite_version}, and 3.40 or later is needed: "
+            "update the system's SQLite, or use a newer Python"
+        )
+
+
 def _is_registered() -> bool:
     try:
         sqlite3.connect("file::memory:?vfs=litefoot", uri=True).close()
@@ -190,7 +221,7 @@ def _is_registered() -> bool:
     return True
 
 
-def _load_beneath(path: str) -> None:
+def _load_beneath(path: str, entry: str | None = None) -> None:
     """Loads the extension without Python's help: through the library that the module `_sqlite3` links."""
     try:
         import _sqlite3
@@ -208,7 +239,7 @@ def _load_beneath(path: str) -> None:
         if open_(b":memory:", ctypes.byref(db)) != 0:
             raise _cannot("and its SQLite cannot open a database in memory")
         enable(db, 1)
-        if load_extension(db, os.fsencode(path), None, ctypes.byref(message)) != 0:
+        if load_extension(db, os.fsencode(path), entry and entry.encode(), ctypes.byref(message)) != 0:
             why = (message.value or b"no reason given").decode(errors="replace")
             free(message)
             raise _cannot(f"and its SQLite refuses: {why}")
