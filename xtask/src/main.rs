@@ -9,6 +9,7 @@
 //! tests (`cargo xtask sqlite-suite`) a few files are one.
 
 mod boards;
+mod dist;
 mod failures;
 mod fuzz;
 mod licences;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         ["sqlite-suite", options @ ..] => suite(options),
+        ["dist", targets @ ..] => dist::run(targets),
         [name] => match APART.iter().find(|step| step.name == *name) {
             Some(step) => run::in_order(&[step]),
             None => usage(&format!("what is {name:?}?")),
@@ -87,6 +89,7 @@ Usage: cargo xtask quick                  the check of two minutes: format, lint
        cargo xtask docs [--check]         writes the generated tables, or compares them
        cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]
        cargo xtask sqlite-suite [OPTION…] [FILE…]
+       cargo xtask dist [TARGET…]         makes the packages in target/packages
        cargo xtask boards | sqlite | miri | publish
 
 Steps:"

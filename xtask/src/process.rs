@@ -1,6 +1,7 @@
 //! Running cargo, and counting the tests it ran.
 
 use crate::{failures, timing};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -106,6 +107,56 @@ pub fn cargo_command(arguments: &[&str]) -> Command {
     // Tests panic on purpose, and a trace of each buries what failed.
     command.args(arguments).env("RUST_BACKTRACE", "0");
     command
+}
+
+/// Runs a command that has to succeed; what it prints is shown.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?} ended with {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+/// Standard output of a command that has to succeed.
+pub fn printed(command: &mut Command) -> Result<String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(printed);
+    }
+    Err(format!("{command:?}: {}\n{printed}{}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Answers whether a tool can be run.
+pub fn answers(tool: &str) -> bool {
+    let mut command = Command::new(tool);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Answers whether Rust's library for a target is installed.
+pub fn has_target(target: &str) -> bool {
+    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
+}
+
+/// What `cargo metadata` says, for one target where one is given.
+pub fn metadata(target: Option<&str>) -> Result<Value> {
+    let mut command = cargo_command(&["metadata", "--format-version", "1", "--locked"]);
+    command.args(target.iter().flat_map(|target| ["--filter-platform", target]));
+    let printed = printed(&mut command)?;
+    serde_json::from_str(&printed).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The folder with the source of the SQLite that the Rust front bundles.
+pub fn sqlite_source(metadata: &Value) -> Result<PathBuf> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let manifest = packages
+        .filter(|package| package["name"] == "libsqlite3-sys")
+        .find_map(|package| package["manifest_path"].as_str())
+        .ok_or("the source of SQLite is not there")?;
+    Ok(Path::new(manifest).with_file_name("sqlite3"))
 }
 
 /// Where cargo puts what it builds.

@@ -2,8 +2,7 @@
 
 use super::Board;
 use crate::process::Result;
-use crate::process::{self, cargo_command};
-use serde_json::Value;
+use crate::process::{self, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,7 +26,7 @@ impl Built {
 
 /// Builds everything for a board.
 pub fn build(board: &Board) -> Result<Built> {
-    let mut arguments = vec!["build", "--release", "--locked"];
+    let mut arguments = vec!["build", "--profile", "dist", "--locked"];
     for package in ["litefoot-cli", "litefoot-extension", "litefoot-bench"] {
         arguments.extend(["-p", package]);
     }
@@ -35,14 +34,14 @@ pub fn build(board: &Board) -> Result<Built> {
     let (linker, gcc) = (board.target.map(linker_variable), board.tool("gcc"));
     let environment: Vec<(&str, &str)> = linker.iter().map(|name| (&**name, &*gcc)).collect();
     process::cargo_with(&arguments, &environment)?;
-    let release = process::target_directory().join(board.target.unwrap_or_default()).join("release");
+    let release = process::target_directory().join(board.target.unwrap_or_default()).join("dist");
     let directory = release.join("board");
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     for file in ["litefoot", "litefoot-bench", "liblitefoot.so"] {
         let mut strip = Command::new(board.tool("strip"));
         succeed(strip.arg("-o").arg(directory.join(file)).arg(release.join(file)))?;
     }
-    compile_programs(board, &directory, &sqlite_source(&metadata()?)?)?;
+    compile_programs(board, &directory, &process::sqlite_source(&process::metadata(None)?)?)?;
     let extension = directory.join("liblitefoot.so");
     let bytes =
         std::fs::metadata(&extension).map_err(|error| format!("{}: {error}", extension.display()))?.len();
@@ -78,30 +77,6 @@ fn compile_programs(board: &Board, directory: &Path, sqlite: &Path) -> Result<()
 /// `CARGO_TARGET_…_LINKER`.
 fn linker_variable(target: &str) -> String {
     format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"))
-}
-
-fn metadata() -> Result<Value> {
-    let arguments = ["metadata", "--format-version", "1", "--locked"];
-    let output = cargo_command(&arguments).output().map_err(|error| format!("cargo metadata: {error}"))?;
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
-}
-
-/// The source of the SQLite that the Rust front bundles.
-fn sqlite_source(metadata: &Value) -> Result<PathBuf> {
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let manifest = packages
-        .filter(|package| package["name"] == "libsqlite3-sys")
-        .find_map(|package| package["manifest_path"].as_str())
-        .ok_or("the source of SQLite is not there")?;
-    Ok(Path::new(manifest).with_file_name("sqlite3"))
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?} ended with {status}")),
-        Err(error) => Err(format!("{command:?}: {error}")),
-    }
 }
 
 #[test]

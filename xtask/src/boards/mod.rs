@@ -16,9 +16,9 @@
 mod build;
 mod smoke;
 
-use crate::process::{Result, Tally};
+use crate::process::{Result, Tally, answers, has_target};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A kind of machine.
 pub struct Board {
@@ -107,16 +107,4 @@ impl Board {
         command.arg(program);
         command
     }
-}
-
-/// Answers whether a tool can be run.
-fn answers(tool: &str) -> bool {
-    let mut command = Command::new(tool);
-    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-fn has_target(target: &str) -> bool {
-    let output = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
-    output.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir())
 }

@@ -4,7 +4,7 @@
 
 use super::Board;
 use super::build::Built;
-use crate::process::{Result, Tally};
+use crate::process::{Result, Tally, printed};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -62,18 +62,8 @@ impl Trial<'_> {
         command
     }
 
-    /// Runs a command that has to succeed, and answers its standard output.
-    fn printed(mut command: Command) -> Result<String> {
-        let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() {
-            return Ok(printed);
-        }
-        Err(format!("{command:?}: {}\n{printed}{}", output.status, String::from_utf8_lossy(&output.stderr)))
-    }
-
     fn litefoot(&self, arguments: &[&str]) -> Result<String> {
-        Trial::printed(self.command("litefoot", arguments, false))
+        printed(&mut self.command("litefoot", arguments, false))
     }
 
     /// The program answers `expected` somewhere.
@@ -113,7 +103,7 @@ impl Trial<'_> {
         for mode in MODES {
             let name = format!("extension-{mode}.db");
             for rows in ["200", "0"] {
-                let printed = Trial::printed(self.command("inserts", &[&library, &name, mode, rows], false))?;
+                let printed = printed(&mut self.command("inserts", &[&library, &name, mode, rows], false))?;
                 if printed.lines().nth(1) != Some("200") {
                     return Err(format!("{name}: {printed}"));
                 }
@@ -130,7 +120,7 @@ impl Trial<'_> {
         for mode in MODES {
             let resident = |preload: bool, beneath: &str| -> Result<u64> {
                 let name = format!("{beneath}-{mode}.db");
-                let printed = Trial::printed(self.command("footprint", &[&name, mode, "100"], preload))?;
+                let printed = printed(&mut self.command("footprint", &[&name, mode, "100"], preload))?;
                 match printed.split_whitespace().collect::<Vec<_>>().as_slice() {
                     [found, "100", kb, ..] if *found == beneath => kb.parse().map_err(|_| printed.clone()),
                     _ => Err(format!("{name}: {printed}")),
@@ -190,6 +180,6 @@ impl Trial<'_> {
     fn power_cuts(&self) -> Result<()> {
         // Started itself: an emulated program cannot hand over to another.
         let arguments = ["crash", "--cuts", "200", "--seed", "1"];
-        Trial::printed(self.command("litefoot-bench", &arguments, false)).map(drop)
+        printed(&mut self.command("litefoot-bench", &arguments, false)).map(drop)
     }
 }

@@ -32,7 +32,7 @@ mod result;
 mod room;
 
 use crate::process::{self, Result, Tally};
-use build::Cache;
+pub use build::Cache;
 use differences::Differences;
 use programs::Request;
 use result::{Report, Side};

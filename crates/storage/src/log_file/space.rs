@@ -9,7 +9,8 @@ const GROWTH_BYTES: RangeInclusive<u64> = 16 * 1024..=256 * 1024;
 /// Buffers in one write.
 const BUFFERS_PER_WRITE: usize = 256;
 
-static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// They are part of the library's file, so they are few.
+static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
 
 /// Makes room for at least `end` bytes in a file of which `written` bytes were written before; returns how many are
 /// now. A full disk is met here and not by a sync, after which nothing could be trusted. A disk without room for the

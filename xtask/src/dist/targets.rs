@@ -1,0 +1,102 @@
+//! The kinds of machines that packages are made for.
+
+/// A kind of machine, with one C library.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name in the names of packages.
+    pub name: &'static str,
+    /// Rust's name of it.
+    pub rust: &'static str,
+    /// The prefix of its C tools' names, which only glibc's targets have on Debian.
+    pub tools: &'static str,
+    /// Debian's name of the architecture.
+    pub debian: &'static str,
+    /// The tag of Python's wheels, without the version of glibc.
+    pub wheel: &'static str,
+    /// Node's names of processor and C library.
+    pub node: (&'static str, &'static str),
+    /// The emulator where this machine is another one, and its root directory.
+    pub emulator: Option<(&'static str, &'static str)>,
+    /// The C library is musl.
+    pub is_musl: bool,
+}
+
+/// The oldest glibc that packages are linked for, where `cargo zigbuild` is there to do it.
+pub const GLIBC: &str = "2.28";
+
+const X86_64: Target = Target {
+    name: "x86_64-linux-gnu",
+    rust: "x86_64-unknown-linux-gnu",
+    tools: "",
+    debian: "amd64",
+    wheel: "x86_64",
+    node: ("x64", "glibc"),
+    emulator: None,
+    is_musl: false,
+};
+
+const AARCH64: Target = Target {
+    name: "aarch64-linux-gnu",
+    rust: "aarch64-unknown-linux-gnu",
+    tools: "aarch64-linux-gnu-",
+    debian: "arm64",
+    wheel: "aarch64",
+    node: ("arm64", "glibc"),
+    emulator: Some(("qemu-aarch64-static", "/usr/aarch64-linux-gnu")),
+    is_musl: false,
+};
+
+const ARMV7: Target = Target {
+    name: "armv7-linux-gnueabihf",
+    rust: "armv7-unknown-linux-gnueabihf",
+    tools: "arm-linux-gnueabihf-",
+    debian: "armhf",
+    wheel: "armv7l",
+    node: ("arm", "glibc"),
+    emulator: Some(("qemu-arm-static", "/usr/arm-linux-gnueabihf")),
+    is_musl: false,
+};
+
+/// All of them. musl's are those of glibc with another C library.
+pub const TARGETS: [Target; 6] = [
+    X86_64,
+    AARCH64,
+    ARMV7,
+    Target {
+        name: "x86_64-linux-musl",
+        rust: "x86_64-unknown-linux-musl",
+        node: ("x64", "musl"),
+        is_musl: true,
+        ..X86_64
+    },
+    Target {
+        name: "aarch64-linux-musl",
+        rust: "aarch64-unknown-linux-musl",
+        node: ("arm64", "musl"),
+        is_musl: true,
+        ..AARCH64
+    },
+    Target {
+        name: "armv7-linux-musleabihf",
+        rust: "armv7-unknown-linux-musleabihf",
+        node: ("arm", "musl"),
+        is_musl: true,
+        ..ARMV7
+    },
+];
+
+/// The targets of these names, all where there are none; the first name that is none of a target's, where there is one.
+pub fn named<'a>(names: &[&'a str]) -> Result<Vec<&'static Target>, &'a str> {
+    static ALL: [Target; 6] = TARGETS;
+    if names.is_empty() {
+        return Ok(ALL.iter().collect());
+    }
+    names.iter().map(|name| ALL.iter().find(|target| target.name == *name).ok_or(*name)).collect()
+}
+
+#[test]
+fn targets_are_found_by_their_names() {
+    assert_eq!(named(&[]).unwrap().len(), TARGETS.len());
+    assert_eq!(named(&["x86_64-linux-musl"]).unwrap()[0].rust, "x86_64-unknown-linux-musl");
+    assert_eq!(named(&["x86_64-linux-gnu", "z80"]), Err("z80"));
+}
