@@ -7,6 +7,8 @@ packages=$(realpath "${1:-target/packages}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mmdebstrap --quiet --variant=minbase --include=python3,python3-pip bookworm "$work/root"
+mount -t proc proc "$work/root/proc"
+trap 'umount "$work/root/proc"; rm -rf "$work"' EXIT
 cp "$packages"/*.deb "$packages"/*manylinux*_x86_64.whl "$work/root/root/"
 
 inside() {
