@@ -1,0 +1,5 @@
+module github.com/litefoot/litefoot/go
+
+go 1.22
+
+require github.com/mattn/go-sqlite3 v1.14.52
