@@ -8,6 +8,7 @@
 
 use crate::tell;
 use litefoot_vfs::ffi::api::Api;
+use litefoot_vfs::trial::Trial;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::catch_unwind;
@@ -64,11 +65,18 @@ fn install(library: &Library) -> Result<(), String> {
     // SAFETY: the symbols are those of the SQLite library that called.
     let api = unsafe { Api::from_symbols(|name| library.find(name).unwrap_or(std::ptr::null())) };
     match api {
-        Ok(api) => {
-            litefoot_vfs::shim::install::install(api, true, true).map(drop).map_err(|error| error.to_string())
-        }
+        Ok(api) => begin(api).map_err(|error| error.to_string()),
         Err(missing) => Err(format!("{} has no function {missing}", library.name())),
     }
+}
+
+/// Makes litefoot the default VFS; in a trial, only on litefoot's side.
+fn begin(api: Api) -> litefoot_vfs::Result<()> {
+    let trial = Trial::of_environment();
+    if !trial.as_ref().is_some_and(Trial::is_stock) {
+        litefoot_vfs::shim::install::install(api, true, true)?;
+    }
+    trial.map_or(Ok(()), |trial| trial.begin(&api))
 }
 
 /// True in a program that is to be on litefoot.

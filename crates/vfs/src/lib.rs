@@ -7,6 +7,7 @@
 //! The rooms, from the top floor down; a room imports those below it:
 //!
 //! ```text
+//! trial     a program on copies of its databases, on either side
 //! shim      the callbacks that SQLite calls
 //! files     the handles behind SQLite's files
 //! open      one open database: recovery, checkpoints, ownership, and the object that ties the rooms together
@@ -41,6 +42,7 @@ mod scan;
 pub mod shim;
 pub mod stats;
 mod sync;
+pub mod trial;
 mod txn;
 mod uri_parameters;
 

@@ -21,7 +21,7 @@ pub(crate) use fallback::FallbackCause;
 pub(crate) use figures::Stats;
 pub use figures::{Described, FigureKind, described, described_causes, figures};
 pub(crate) use meter::{Meter, MeteredFile};
-pub use page::DatabaseState;
+pub use page::{DatabaseState, KEEP_VARIABLE};
 pub(crate) use page::{PAGE_BYTES, StatsPage, image};
 pub use processes::{process_that_opened, processes_that_opened, program};
 pub use published::{Published, Reading};

@@ -18,6 +18,9 @@
 //! by another process (mode 0400, and `F_SEAL_FUTURE_WRITE` from Linux 5.1 on). The system shows it to those who may
 //! trace the process.
 //!
+//! `LITEFOOT_FIGURES=FOLDER` makes a file of that folder the memory instead. It stays when the process has ended, and nobody finds it
+//! by the database: for programs that run so shortly that only the end of it can be looked at. It cannot be sealed; its mode is 0600.
+//!
 //! # What it promises
 //! 1. Opening a database never fails or waits because of the page. Where the page cannot be shared, the figures lie in
 //!    private memory: so on every medium but the operating system's files.
@@ -46,6 +49,7 @@
 //!    mapped. A store cannot fault for want of either.
 //! 2. Nothing but atomics is ever accessed in it.
 
+use crate::notice::environment;
 use crate::stats::figures::{COUNT, FigureKind, Stats, figures};
 use crate::stats::processes;
 use litefoot_storage::file::FileId;
@@ -54,6 +58,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -62,6 +67,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub(super) const MAGIC: [u8; 8] = *b"LFSTATS\x01";
 /// Numbers before the figures.
 pub(super) const HEAD_WORDS: usize = 8;
+/// The environment variable that names a folder: each opening of a database leaves its figures there.
+pub const KEEP_VARIABLE: &str = "LITEFOOT_FIGURES";
 /// Bytes of the whole page.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
@@ -126,13 +133,24 @@ impl StatsPage {
         self.shared.is_none()
     }
 
-    /// A page that other processes find by the identity of the database; a private one where that cannot be.
+    /// A page that other processes find by the identity of the database; a private one where that cannot be. With
+    /// [`KEEP_VARIABLE`] a page that stays.
     pub fn shared(database: FileId) -> StatsPage {
         let process = std::process::id();
+        if let Some(folder) = environment(KEEP_VARIABLE) {
+            return StatsPage::kept(Path::new(&folder)).unwrap_or_else(|_| StatsPage::private());
+        }
         match share(&name_of(database), &image(process)) {
             Ok((whole, file)) => StatsPage::new(whole, Some(file), process),
             Err(_) => StatsPage::private(),
         }
+    }
+
+    /// A page in a new file of that folder, which stays there when the process has ended, however that ends.
+    pub fn kept(folder: &Path) -> io::Result<StatsPage> {
+        let process = std::process::id();
+        let (whole, file) = keep(folder, &image(process))?;
+        Ok(StatsPage::new(whole, Some(file), process))
     }
 
     fn new(whole: NonNull<Whole>, shared: Option<File>, process: u32) -> StatsPage {
@@ -260,21 +278,54 @@ fn share(name: &str, image: &[u8]) -> io::Result<(NonNull<Whole>, File)> {
     file.write_all(image)?;
     file.set_permissions(std::fs::Permissions::from_mode(0o400))?;
     seal(&file, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW)?;
+    let whole = map(&file, image.len())?;
+    // Older systems do without: then the mode alone keeps others from writing.
+    let _ = seal(&file, libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)
+        .or_else(|_| seal(&file, libc::F_SEAL_SEAL));
+    Ok((whole, file))
+}
+
+/// Maps the beginning of a file.
+#[cfg(target_os = "linux")]
+fn map(file: &File, bytes: usize) -> io::Result<NonNull<Whole>> {
     // SAFETY: a new mapping at an address of the system's choice touches no memory that is in use.
     let start = unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // The page is there; a fault for it would cost more than the rest.
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        libc::mmap(std::ptr::null_mut(), image.len(), protection, flags, file.as_raw_fd(), 0)
+        libc::mmap(std::ptr::null_mut(), bytes, protection, flags, file.as_raw_fd(), 0)
     };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // Older systems do without: then the mode alone keeps others from writing.
-    let _ = seal(&file, libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL)
-        .or_else(|_| seal(&file, libc::F_SEAL_SEAL));
-    let whole = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-    Ok((whole, file))
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Makes a file in a folder and maps it.
+#[cfg(target_os = "linux")]
+fn keep(folder: &Path, image: &[u8]) -> io::Result<(NonNull<Whole>, File)> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    static MADE: AtomicU64 = AtomicU64::new(0);
+
+    let make = || {
+        let name = format!("{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        File::options().read(true).write(true).create_new(true).mode(0o600).open(folder.join(name))
+    };
+    // An earlier process may have had the same number.
+    let mut file = loop {
+        match make() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => break made?,
+        }
+    };
+    file.write_all(image)?;
+    Ok((map(&file, image.len())?, file))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn keep(_folder: &Path, _image: &[u8]) -> io::Result<(NonNull<Whole>, File)> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(not(target_os = "linux"))]

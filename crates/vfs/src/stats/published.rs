@@ -12,6 +12,7 @@ use crate::stats::page::{
 use crate::stats::processes::{PROCESSES, processes};
 use litefoot_storage::file::FileId;
 use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -84,8 +85,22 @@ impl Reading {
         Reading { state, opened, figures, visitor: None, process: 0 }
     }
 
+    /// Reads the figures that an opening has left in a file, by `LITEFOOT_FIGURES`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is none of these.
+    pub fn of_file(path: &Path) -> io::Result<Reading> {
+        let mut bytes = [0; PAGE_BYTES];
+        File::open(path)?.read_exact_at(&mut bytes, 0)?;
+        Reading::parse_in_any_state(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// Reads a page; `None` for one that is closed or of a layout that is not known.
     pub(crate) fn parse(bytes: &[u8; PAGE_BYTES]) -> Option<Reading> {
+        Reading::parse_in_any_state(bytes).filter(|reading| reading.state != DatabaseState::Closed)
+    }
+
+    fn parse_in_any_state(bytes: &[u8; PAGE_BYTES]) -> Option<Reading> {
         let word = |place: usize| -> Option<u64> {
             Some(u64::from_ne_bytes(bytes.get(8 * place..8 * place + 8)?.try_into().ok()?))
         };
@@ -93,7 +108,7 @@ impl Reading {
             return None;
         }
         let state = match word(STATE)? {
-            0 => return None,
+            0 => DatabaseState::Closed,
             2 => DatabaseState::Owned,
             3 => DatabaseState::MultiProcess,
             _ => DatabaseState::Open,
@@ -191,6 +206,19 @@ mod tests {
                 && reading.get("old") == 6
                 && reading.get("x") == 0
         );
+    }
+
+    #[test]
+    fn figures_that_stay_are_read_when_the_database_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = StatsPage::kept(folder.path()).unwrap();
+        Stats::add(&kept.commits_pages, 3);
+        drop(kept);
+        let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let reading = Reading::of_file(&files[0]).unwrap();
+        assert_eq!((files.len(), reading.state, reading.get("commits_pages")), (1, DatabaseState::Closed, 3));
+        fs::write(&files[0], "short").unwrap();
+        assert!(Reading::of_file(&files[0]).is_err());
     }
 
     #[test]
