@@ -71,6 +71,8 @@ pub const FRONT: &[Step] = &[
                 "--test",
                 "whose_log",
                 "--test",
+                "reach",
+                "--test",
                 "apps",
                 "--test",
                 "amalgamation",

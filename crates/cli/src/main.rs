@@ -8,6 +8,7 @@
 //! | [`inspect`] | what a database's bytes say, without SQLite |
 //! | [`open`] | how a database is opened, and what SQLite's refusals mean in plain words |
 //! | [`pagefile`] | how a page file is opened and made |
+//! | [`reach`] | which programs carry which SQLite, and whether litefoot reaches it |
 //!
 //! Errors, tables, progress bars and signals are `litefoot_terminal`'s, shared with the laboratory, `litefoot-bench`.
 
@@ -17,6 +18,7 @@ mod commands;
 mod inspect;
 mod open;
 mod pagefile;
+mod reach;
 
 use clap::Parser;
 use litefoot_terminal::progress;
@@ -38,6 +40,7 @@ Examples:
   litefoot demo                                   stock SQLite and litefoot side by side
   litefoot sql app.db \"SELECT count(*) FROM t\"    one statement
   litefoot run -- python3 app.py                  an existing program, unchanged, on litefoot
+  litefoot doctor -- python3                      which SQLite a program carries, and whether litefoot reaches it
   litefoot adopt app.db                           move an existing database onto litefoot
   litefoot stat --watch app.db                    what a running program does to it, live
   litefoot check app.db                           is everything in order?

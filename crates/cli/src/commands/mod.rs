@@ -5,6 +5,7 @@ mod backup;
 mod bench;
 mod check;
 mod demo;
+mod doctor;
 mod graph;
 mod pages;
 mod recover;
@@ -25,6 +26,7 @@ pub enum Command {
     Demo(demo::Args),
     Sql(sql::Args),
     Run(run::Args),
+    Doctor(doctor::Args),
     Stat(stat::Args),
     Check(check::Args),
     Adopt(adopt::Args),
@@ -44,6 +46,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Demo(args) => demo::run(args),
         Command::Sql(args) => sql::run(args),
         Command::Run(args) => run::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
         Command::Adopt(args) => adopt::run(args),

@@ -2,8 +2,9 @@
 //!
 //! The program is started with `liblitefoot.so` preloaded and takes this process's place, so that signals,
 //! exit code and terminal are its own. The library then makes litefoot the default VFS of the SQLite that
-//! the program links dynamically.
+//! the program links dynamically. A short look at the program's file comes before, so that nobody measures stock SQLite unawares.
 
+use crate::reach::first_look;
 use litefoot_terminal::installed::{self, LIBRARY_VARIABLE, NOT_RUNNABLE};
 use litefoot_terminal::{Failure, child};
 use std::ffi::{OsStr, OsString};
@@ -15,8 +16,9 @@ use std::process::{Command, ExitCode};
 /// Run an existing program, unchanged, on litefoot.
 ///
 /// Preloads the library liblitefoot.so, found beside this program, in ../lib, or where the environment
-/// variable LITEFOOT_LIBRARY says. Programs that carry SQLite statically inside (Node, Java, many Go
-/// programs) are not reached by preloading: let them load the library as a SQLite extension.
+/// variable LITEFOOT_LIBRARY says. Programs that carry SQLite statically inside (Java, many Go programs, better-sqlite3 in
+/// Node) are not reached by preloading: one line on standard error says so where it is certain, and litefoot doctor
+/// explains which way in fits.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,13 +32,17 @@ pub struct Args {
     #[arg(long, value_name = "KEY=VALUE", value_parser = option)]
     set: Vec<String>,
 
+    /// Say nothing about what is not reached
+    #[arg(short, long)]
+    quiet: bool,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 /// Default options for the VFS, `key=value&key=value`.
-const OPTIONS_VARIABLE: &str = "LITEFOOT_OPTIONS";
+pub const OPTIONS_VARIABLE: &str = "LITEFOOT_OPTIONS";
 
 /// Replaces this process by the program.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -44,6 +50,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Failure::new("run: no program given").code(2));
     };
+    if !args.quiet
+        && let Some(line) = first_look::line(program, arguments, &library)
+    {
+        Failure::new(line).print();
+    }
     let mut command = Command::new(program);
     command.args(arguments);
     command.env("LD_PRELOAD", preload_list(&library, std::env::var_os("LD_PRELOAD").as_deref())?);
@@ -55,7 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// `LD_PRELOAD` with our library in front of what is there already.
-fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString, Failure> {
+pub fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString, Failure> {
     if library.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
         return Err(Failure::file(library, "a path with a blank or a colon cannot be preloaded")
             .advice(format!("Copy the library elsewhere and set {LIBRARY_VARIABLE}."))
@@ -70,7 +81,7 @@ fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString, Fa
 }
 
 /// `LITEFOOT_OPTIONS`: what is there already, then ours, so that ours win.
-fn option_list(existing: Option<String>, set: &[String]) -> String {
+pub fn option_list(existing: Option<String>, set: &[String]) -> String {
     existing
         .into_iter()
         .filter(|text| !text.is_empty())
@@ -80,7 +91,7 @@ fn option_list(existing: Option<String>, set: &[String]) -> String {
 }
 
 /// A mistyped option is refused here, before a program runs without it.
-fn option(text: &str) -> Result<String, String> {
+pub fn option(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((key, _)) if !key.is_empty() && !text.contains('&') => {
             litefoot::Options::default().set_list(text).map(|()| text.to_owned())

@@ -14,7 +14,7 @@ mod wal;
 
 pub use header::Header;
 pub use journal::{Content, Journal};
-pub use owner::{Owner, Presence, process, program};
+pub use owner::{Owner, Presence, is_shared_on_demand, process, program};
 pub use problems::{notes, problems};
 pub use tier::Away;
 pub use wal::Wal;
