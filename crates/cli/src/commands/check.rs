@@ -13,6 +13,7 @@ use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::printable;
+use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -34,6 +35,10 @@ pub struct Args {
     /// How many findings to print
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     most: u32,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -47,13 +52,25 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     } else {
         alone(&args, &path)?
     };
+    let notes = if in_use || !found.is_empty() { Vec::new() } else { inspect::notes(&inspect::look(&path)?) };
     let mut output = Output::lock();
+    if args.json {
+        let object = json!({
+            "database": path.to_string_lossy(),
+            "in_order": found.is_empty(),
+            "in_use": in_use,
+            "findings": found,
+            "notes": notes,
+        });
+        output.line(format!("{object:#}"))?;
+        output.flush()?;
+        return Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     for finding in &found {
         output.line(format!("{}: {}", path.display(), printable(finding)))?;
     }
     if found.is_empty() {
         output.line(format!("{}: in order", path.display()))?;
-        let notes = if in_use { Vec::new() } else { inspect::notes(&inspect::look(&path)?) };
         for note in notes {
             output.line(format!("  {}", printable(&note)))?;
         }

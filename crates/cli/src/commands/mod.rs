@@ -4,9 +4,11 @@ mod adopt;
 mod backup;
 mod bench;
 mod check;
+mod completions;
 mod demo;
 mod doctor;
 mod graph;
+mod man;
 mod pages;
 mod recover;
 mod release;
@@ -37,6 +39,8 @@ pub enum Command {
     Tier(tier::Args),
     Graph(graph::Args),
     Pages(pages::Args),
+    Completions(completions::Args),
+    Man(man::Args),
     Bench(bench::Args),
 }
 
@@ -57,6 +61,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Tier(args) => tier::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
         Command::Bench(args) => bench::run(args),
     }
 }

@@ -8,6 +8,7 @@ use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::{grouped, printable};
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -48,6 +49,10 @@ pub struct Args {
     #[arg(long, requires = "yes")]
     discard: bool,
 
+    /// Print what waits as one JSON object
+    #[arg(long, conflicts_with_all = ["sql", "apply", "discard"])]
+    json: bool,
+
     /// Yes, the database shall do without these transactions
     #[arg(long, requires = "discard")]
     yes: bool,
@@ -60,6 +65,11 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     let found = waiting(&medium, &path, args.log.as_deref()).map_err(|error| Failure::file(&path, error))?;
     let mut output = Output::lock();
+    if args.json {
+        output.line(format!("{:#}", as_json(found.as_ref(), &path)))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(found) = found else {
         output.line(format!("{}: no commit log, nothing waits", path.display()))?;
         output.flush()?;
@@ -103,6 +113,24 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// One object; without a commit log there is no `log`, and no outcome.
+fn as_json(found: Option<&Waiting>, database: &Path) -> Value {
+    let outcome = found.map(|found| match found.recovery_outcome {
+        RecoveryOutcome::Unknown => "unknown",
+        RecoveryOutcome::Removed => "removed",
+        RecoveryOutcome::Replayed => "replayed",
+        RecoveryOutcome::Applied => "applied",
+        RecoveryOutcome::Refused => "refused",
+    });
+    json!({
+        "database": database.to_string_lossy(),
+        "log": found.map(|found| found.path.to_string_lossy()),
+        "outcome": outcome,
+        "deltas": found.map_or(0, |found| found.deltas),
+        "transactions": found.map_or(0, |found| found.transactions.len()),
+    })
 }
 
 fn describe(found: &Waiting, database: &Path, output: &mut Output) -> Result<(), Failure> {

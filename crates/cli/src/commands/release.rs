@@ -12,6 +12,7 @@ use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::{grouped, printable};
+use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -43,6 +44,10 @@ pub struct Args {
     /// Wait so many seconds for the programs that have it open to close it
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..86_400))]
     wait: u64,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The pause between two looks for programs that have the database open.
@@ -78,6 +83,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::file(&path, printable(problem)).advice("Check it with litefoot check."));
     }
     let mut output = Output::lock();
+    if args.json {
+        let database = path.to_string_lossy();
+        let object = json!({"database": database, "bytes": files.bytes, "notes": inspect::notes(&files)});
+        output.line(format!("{object:#}"))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     output.line(format!("{}: complete, {} bytes", path.display(), grouped(files.bytes)))?;
     for note in inspect::notes(&files) {
         output.line(format!("  {}", printable(&note)))?;

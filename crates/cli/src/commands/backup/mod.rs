@@ -27,6 +27,7 @@ use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::grouped;
+use serde_json::json;
 use source::Source;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -84,6 +85,10 @@ pub struct Args {
     /// With --to -: the directory in which the copy is made [default: TMPDIR, or /tmp]
     #[arg(long, value_name = "DIRECTORY")]
     tmp: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -100,6 +105,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if args.tmp.is_some() && !is_stream {
         return Err(Failure::new("--tmp is for --to -: another copy is made beside its place").code(2));
     }
+    if args.json && is_stream {
+        return Err(Failure::new("--json is not for --to -: the copy itself is on standard output").code(2));
+    }
     let database = path_of(&args.database);
     let target = if is_stream { None } else { Some(Target::new(&place, &database, args.force)?) };
     let unfinished = match &target {
@@ -115,7 +123,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Some(target) => {
             let bytes = unfinished.publish(&target, &database)?;
             let mut output = Output::lock();
-            output.line(format!("{}: complete, {} bytes", place.display(), grouped(bytes)))?;
+            if args.json {
+                let object = json!({
+                    "database": database.to_string_lossy(),
+                    "copy": place.to_string_lossy(),
+                    "bytes": bytes,
+                    "writers_waited_s": copied.held.map_or(0.0, |held| held.as_secs_f64()),
+                });
+                output.line(format!("{object:#}"))?;
+            } else {
+                output.line(format!("{}: complete, {} bytes", place.display(), grouped(bytes)))?;
+            }
             output.flush()?;
         }
     }

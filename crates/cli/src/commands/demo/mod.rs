@@ -21,6 +21,7 @@ use litefoot_terminal::table::{Cell, aligned, left, right};
 use litefoot_terminal::text::grouped;
 use plug::Loss;
 use race::{Race, SIDES, Timing};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,6 +50,10 @@ pub struct Args {
     /// Where the random moments of the power cuts come from; the same seed gives the same cuts
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Readings that each side stores unless told otherwise, and how long they may take.
@@ -65,6 +70,14 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let limit = args.readings.is_none().then_some(TIME_LIMIT);
     let count = args.readings.unwrap_or(READINGS);
     let mut output = Output::lock();
+    if args.json {
+        let race = race::run(directory.path(), &readings, count, limit)?;
+        let costs = count::run(directory.path(), &readings, race.readings.min(count::READINGS))?;
+        let losses = plug::pull(&readings, args.seed)?;
+        output.line(format!("{:#}", as_json(&race, &costs, &losses)))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     output.line(format!(
         "Storing {} readings of a machine's temperature, each a durable transaction of its own,\n\
          in {} (removed at the end).\n",
@@ -79,6 +92,28 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     output.text(remarks(&race, count, &losses))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The table as an object.
+fn as_json(race: &Race, costs: &[Cost], losses: &[Loss]) -> Value {
+    let sides = SIDES.iter().zip(&race.timings).zip(costs.iter().zip(losses));
+    let sides: serde_json::Map<String, Value> = sides
+        .map(|((side, timing), (cost, loss))| {
+            let object = json!({
+                "commits_per_s": timing.commits_per_s(),
+                "p50_us": timing.percentile_us(0.5),
+                "p99_us": timing.percentile_us(0.99),
+                "p999_us": timing.percentile_us(0.999),
+                "bytes_per_commit": cost.bytes_per_commit(),
+                "syncs_per_commit": cost.syncs_per_commit(),
+                "lost": loss.lost,
+                "invented": loss.invented,
+                "unreadable": loss.unreadable,
+            });
+            (side.short.to_owned(), object)
+        })
+        .collect();
+    json!({"readings": race.readings, "power_cuts": plug::CUTS, "sides": sides})
 }
 
 /// Notes for the reader of the table.

@@ -10,6 +10,7 @@ use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::progress::Bar;
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,6 +38,10 @@ pub struct Args {
     /// Worker threads; one for each processor if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -50,6 +55,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut search = Search::from(&graph, args.start).map_err(|error| explain(path, &error))?;
     let counts = count_levels(&workers, &graph, &mut search).map_err(|error| explain(path, &error))?;
     let mut output = Output::lock();
+    if args.json {
+        let object = json!({"start": args.start, "nodes": counts.iter().sum::<u64>(), "depths": counts});
+        output.line(format!("{object:#}"))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     for (depth, count) in counts.iter().enumerate() {
         output.line(format!("{depth} {count}"))?;
     }

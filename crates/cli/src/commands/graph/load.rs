@@ -9,6 +9,7 @@ use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::progress::Bar;
 use litefoot_terminal::text::grouped;
+use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,10 @@ pub struct Args {
     /// Store nodes that are visited together next to each other; takes memory for the whole graph
     #[arg(long)]
     reorder: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The graph before it is stored.
@@ -97,6 +102,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     interrupt::check()?;
     pagefile::finish(new, &args.database)?;
     let mut output = Output::lock();
+    if args.json {
+        let database = args.database.to_string_lossy();
+        let object = json!({"database": database, "nodes": loaded.nodes, "edges": loaded.edges});
+        output.line(format!("{object:#}"))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (nodes, edges) = (grouped(loaded.nodes), grouped(loaded.edges));
     output.line(format!("{}: {nodes} nodes, {edges} edges", args.database.display()))?;
     output.flush()?;

@@ -8,6 +8,7 @@ use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::progress::Bar;
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,6 +26,10 @@ Examples:
 pub struct Args {
     /// The page file or database of pages
     database: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -41,6 +46,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         found = graph_findings(&file)?;
     }
     let mut output = Output::lock();
+    if args.json {
+        let object =
+            json!({"database": path.to_string_lossy(), "in_order": found.is_empty(), "findings": found});
+        output.line(format!("{object:#}"))?;
+        output.flush()?;
+        return Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     for finding in &found {
         output.line(finding)?;
     }

@@ -8,6 +8,7 @@ use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::progress::Bar;
 use litefoot_terminal::text::grouped;
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,6 +40,10 @@ pub struct Args {
     /// Make a database, whose pages can be changed, released and allocated; it has a file -meta beside it
     #[arg(long = "database")]
     changeable: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -52,6 +57,13 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         make_file(&args, count)?;
     }
     let mut output = Output::lock();
+    if args.json {
+        let object =
+            json!({"database": path.to_string_lossy(), "pages": count, "page_bytes": args.page_size.0});
+        output.line(format!("{object:#}"))?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (count, page_bytes) = (grouped(count), grouped(args.page_size.0 as u64));
     output.line(format!("{}: {count} pages of {page_bytes} bytes", path.display()))?;
     output.flush()?;

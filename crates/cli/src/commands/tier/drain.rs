@@ -7,7 +7,8 @@ use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
 use litefoot_terminal::text::grouped;
-use std::path::PathBuf;
+use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Bring everything home from the tier device: afterwards the database is one plain file again.
@@ -28,6 +29,10 @@ pub struct Args {
     /// The tier device, where it is no longer where the database says
     #[arg(long, value_name = "PATH")]
     tier: Option<PathBuf>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command.
@@ -38,6 +43,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     files.refuse_owned("Close the other program: the last connection that closes brings everything home.")?;
     let mut output = Output::lock();
     if files.away.is_none() {
+        if args.json {
+            return as_json(&path, files.bytes, false, output);
+        }
         output.line(format!("{}: nothing is away", path.display()))?;
         output.flush()?;
         return Ok(ExitCode::SUCCESS);
@@ -54,7 +62,17 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::file(&path, format!("parts of it still live on {}", away.device.display()))
             .advice("Nothing is lost. Look at the system's log for the devices, and try again."));
     }
+    if args.json {
+        return as_json(&path, files.bytes, true, output);
+    }
     output.line(format!("{}: everything is at home, {} bytes", path.display(), grouped(files.bytes)))?;
+    output.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(path: &Path, bytes: u64, was_away: bool, mut output: Output) -> Result<ExitCode, Failure> {
+    let object = json!({"database": path.to_string_lossy(), "bytes": bytes, "was_away": was_away});
+    output.line(format!("{object:#}"))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
 }
