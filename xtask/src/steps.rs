@@ -73,6 +73,8 @@ pub const FRONT: &[Step] = &[
                 "--test",
                 "reach",
                 "--test",
+                "try_out",
+                "--test",
                 "apps",
                 "--test",
                 "amalgamation",

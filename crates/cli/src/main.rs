@@ -40,6 +40,7 @@ Examples:
   litefoot demo                                   stock SQLite and litefoot side by side
   litefoot sql app.db \"SELECT count(*) FROM t\"    one statement
   litefoot run -- python3 app.py                  an existing program, unchanged, on litefoot
+  litefoot try -- python3 app.py                  stock and litefoot in turns, on copies of its databases
   litefoot doctor -- python3                      which SQLite a program carries, and whether litefoot reaches it
   litefoot adopt app.db                           move an existing database onto litefoot
   litefoot stat --watch app.db                    what a running program does to it, live

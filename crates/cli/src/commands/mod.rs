@@ -16,6 +16,7 @@ mod run;
 mod sql;
 mod stat;
 mod tier;
+mod try_out;
 mod yield_to;
 
 use clap::Subcommand;
@@ -29,6 +30,7 @@ pub enum Command {
     Sql(sql::Args),
     Run(run::Args),
     Doctor(doctor::Args),
+    Try(try_out::Args),
     Stat(stat::Args),
     Check(check::Args),
     Adopt(adopt::Args),
@@ -50,6 +52,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Demo(args) => demo::run(args),
         Command::Sql(args) => sql::run(args),
         Command::Run(args) => run::run(args),
+        Command::Try(args) => try_out::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Check(args) => check::run(args),
