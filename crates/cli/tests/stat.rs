@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{Owner, PROGRAM, Watchdog, finish, litefoot, run, stderr_of, succeed};
+use support::{Owner, PROGRAM, Watchdog, finish, litefoot, output_of, run, stderr_of, stdout_of, succeed};
 
 /// A program that has the database open.
 fn owner_of(directory: &Path, sql: &str) -> Owner {
@@ -256,6 +256,31 @@ fn prometheus_reads_the_metrics_of_a_running_owner_and_of_an_idle_database() {
     assert!(!idle.keys().any(|name| name.contains("_total")), "nobody counts: {idle:?}");
     std::fs::rename(directory.join("a.db"), directory.join("a\"b\\.db")).unwrap();
     metrics("a\"b\\.db");
+}
+
+/// The parser of Prometheus's own client for Python reads what is printed, and finds the same types and values.
+#[test]
+fn a_parser_of_prometheus_understands_the_metrics() {
+    let probe = Command::new("python3").args(["-c", "import prometheus_client.parser"]).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: there is no Python with prometheus_client (pip install prometheus_client)");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let owner = owner_of(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+    let running = succeed(directory, &["stat", "--prometheus", "a.db"]);
+    owner.end();
+    std::fs::rename(directory.join("a.db"), directory.join("a\"b\\\nc.db")).unwrap();
+    let idle = succeed(directory, &["stat", "--prometheus", "a\"b\\\nc.db"]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/exposition.py");
+    for (text, database) in [(running, "a.db"), (idle, "a\"b\\\nc.db")] {
+        std::fs::write(directory.join("metrics"), &text).unwrap();
+        let mut parser = Command::new("python3");
+        parser.args([script, "metrics", database]).current_dir(directory);
+        let samples: usize = stdout_of(output_of(parser), "exposition.py").trim().parse().unwrap();
+        assert_eq!(samples, text.lines().filter(|line| !line.starts_with('#')).count());
+    }
 }
 
 #[test]

@@ -154,6 +154,30 @@ mod tests {
         }
     }
 
+    /// A panel of a metric that nobody has would be empty for ever.
+    #[test]
+    fn the_dashboard_shows_metrics_that_exist() {
+        let mut known: Vec<String> = figures().map(|(name, kind, _)| metric(&name, kind).0).collect();
+        known.extend(
+            ["open", "file_bytes", "opened_timestamp_seconds", "multi_process"]
+                .map(|name| format!("litefoot_{name}")),
+        );
+        let dashboard = include_str!("../../../../../docs/grafana/litefoot.json");
+        let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+        let mut seen = 0;
+        for panel in dashboard["panels"].as_array().unwrap() {
+            for target in panel["targets"].as_array().unwrap() {
+                let expression = target["expr"].as_str().unwrap();
+                let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                for name in expression.split(|c| !is_word(c)).filter(|word| word.starts_with("litefoot_")) {
+                    assert!(known.iter().any(|known| known == name), "{}: {name}", panel["title"]);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 20, "{seen}");
+    }
+
     #[test]
     fn label_values_are_escaped() {
         assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
