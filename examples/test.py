@@ -142,15 +142,28 @@ class Examples(unittest.TestCase):
     def test_django(self):
         self.check_python("django/orders.py", "orders.db", "shop_order", 200, 200, "Ada paid for 40 pieces")
 
-    def test_node(self):
+    def prepare_node(self, name, package):
+        """The folder of an example of Node's in the cache, with a package that has native code."""
         install = "install Node.js 20 or later and npm: https://nodejs.org"
         need("node", install)
         need("npm", install)
-        folder = copy_to_cache("node")
+        folder = copy_to_cache(name)
         environment = {**os.environ, "npm_config_cache": str(CACHE / "npm")}
         fetch = ["npm", "install", "--offline" if OFFLINE else "--prefer-offline", "--no-audit", "--no-fund"]
-        prepare(fetch, "better-sqlite3 cannot be had", cwd=folder, env=environment)
+        prepare(fetch, f"{package} cannot be had", cwd=folder, env=environment)
+        # npm succeeds also where nothing was compiled: without a compiler, or where scripts of packages may not run.
+        probe = ["node", "-e", f"const S = require('{package}'); new (S.Database ?? S)(':memory:').close()"]
+        prepare(probe, f"{package} has no native part here: npm rebuild {package}", cwd=folder, env=environment)
+        return folder
+
+    def test_node(self):
+        folder = self.prepare_node("node", "better-sqlite3")
         self.check(["node", folder / "readings.js"], "readings.db", "reading", 1000, 500, "hall 22.87")
+
+    def test_node_sqlite3(self):
+        folder = self.prepare_node("node-sqlite3", "sqlite3")
+        command = [PROGRAM, "run", "--", "node", folder / "readings.js"]
+        self.check(command, "readings.db", "reading", 1000, 500, "hall 22.87")
 
     def test_go(self):
         need("go", "install Go 1.22 or later: https://go.dev/dl")
