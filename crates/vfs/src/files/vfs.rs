@@ -145,7 +145,11 @@ impl Vfs {
                     opened => opened,
                 }
             }
-            RequestedFile::Companion(path) if request.member.is_some() || self.links.at(&path).is_some() => {
+            // A connection of the owner's, in a process that was a member before, says which one it is.
+            RequestedFile::Companion(path)
+                if request.member.is_some()
+                    || request.connection.is_none() && self.links.at(&path).is_some() =>
+            {
                 let file = if flags & SQLITE_OPEN_WAL != 0 { FileOf::Wal } else { FileOf::Journal };
                 let link = request.member.ok_or_else(|| {
                     Error::Refused(format!(
