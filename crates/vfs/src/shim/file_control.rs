@@ -1,6 +1,6 @@
 //! `xFileControl`: SQLite's requests to a file beyond reading and writing, PRAGMAs among them.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::handle::{Control, Handled, PragmaCall};
 use crate::shim::file_object::FileObject;
@@ -43,9 +43,24 @@ pub(crate) unsafe fn control(
             _ => return Ok(SQLITE_NOTFOUND),
         }
     };
-    Ok(match object.handle.control(control)? {
+    let is_commit = matches!(control, Control::CommitDone);
+    let done = object.handle.control(control);
+    Ok(match if is_commit { never_busy(done) } else { done }? {
         Handled::Yes => SQLITE_OK,
         Handled::No => SQLITE_NOTFOUND,
+    })
+}
+
+/// The outcome of a commit. SQLite takes a lock that is met there for one before it: a COMMIT that is tried again after that
+/// succeeds, and has written nothing.
+fn never_busy(done: Result<Handled>) -> Result<Handled> {
+    done.map_err(|error| match error {
+        Error::Busy | Error::Owned { .. } => Error::Io(
+            "another process was in the way of a commit, which is rolled back; run the transaction again"
+                .to_owned(),
+        ),
+        Error::Owners { code, text } if code & 0xff == SQLITE_BUSY => Error::Io(text),
+        error => error,
     })
 }
 
@@ -74,4 +89,24 @@ unsafe fn pragma(object: &mut FileObject, arguments: *mut *mut c_char) -> Result
         unsafe { *arguments = object.api.allocate_text(&answer) };
     }
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_done_or_has_failed_and_never_waits() {
+        let owners = |code| Error::Owners { code, text: "why".to_owned() };
+        for (error, expected) in [
+            (Error::Busy, SQLITE_IOERR),
+            (owners(SQLITE_BUSY), SQLITE_IOERR),
+            (owners(SQLITE_FULL), SQLITE_FULL),
+            (Error::Io(String::new()), SQLITE_IOERR),
+            (Error::NoMemory, SQLITE_IOERR_NOMEM),
+        ] {
+            assert_eq!(never_busy(Err(error)).map(drop).unwrap_err().code(), expected);
+        }
+        assert!(matches!(never_busy(Ok(Handled::Yes)), Ok(Handled::Yes)));
+    }
 }
