@@ -21,9 +21,8 @@ function loadablePath() {
   return file;
 }
 
-// Only glibc's loader says its version in a report. Bun has no such report, and knows.
+// Only glibc says its version in a report.
 function isGlibc() {
-  if (process.versions.bun) return !fs.readdirSync('/lib').some((name) => name.startsWith('ld-musl-'));
   return Boolean(process.report.getReport().header.glibcVersionRuntime);
 }
 
