@@ -8,6 +8,7 @@
 //! `cargo xtask boards` takes longer, needs cross compilers, and is no step: see [`boards`]; nor is `cargo xtask sqlite`. Of SQLite's own
 //! tests (`cargo xtask sqlite-suite`) a few files are one.
 
+mod apps;
 mod boards;
 mod dist;
 mod failures;
@@ -42,8 +43,9 @@ fn main() -> ExitCode {
             Ok(_) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
-        ["sqlite-suite", options @ ..] => suite(options),
         ["dist", targets @ ..] => dist::run(targets),
+        ["sqlite-suite", options @ ..] => told("sqlite-suite", sqlite_suite::run(options)),
+        ["apps", names @ ..] => told("apps", apps::run(names)),
         [name] => match APART.iter().find(|step| step.name == *name) {
             Some(step) => run::in_order(&[step]),
             None => usage(&format!("what is {name:?}?")),
@@ -64,15 +66,15 @@ fn named(names: &[&str], run: fn(&[&Step]) -> ExitCode) -> ExitCode {
     }
 }
 
-/// SQLite's own tests, with options.
-fn suite(options: &[&str]) -> ExitCode {
-    match sqlite_suite::run(options) {
+/// What a run with options of its own has given.
+fn told(name: &str, result: process::Result<process::Tally>) -> ExitCode {
+    match result {
         Ok(tally) => {
             println!("{} passed, {} failed", tally.passed, tally.failed);
             if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(why) => {
-            println!("sqlite-suite: {why}");
+            println!("{name}: {why}");
             ExitCode::FAILURE
         }
     }
@@ -90,6 +92,7 @@ Usage: cargo xtask quick                  the check of two minutes: format, lint
        cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]
        cargo xtask sqlite-suite [OPTION…] [FILE…]
        cargo xtask dist [TARGET…]         makes the packages in target/packages
+       cargo xtask apps [NAME…]           real applications, on stock SQLite and on litefoot
        cargo xtask boards | sqlite | miri | publish
 
 Steps:"
