@@ -146,6 +146,44 @@ fn an_interrupted_demo_leaves_nothing_behind() {
     assert_eq!(snapshot(directory.path()).len(), 0);
 }
 
+/// An interrupt at any moment: what was to be made is there whole or not at all, and the database is in order.
+#[test]
+fn interrupted_work_leaves_things_sound() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let rows = "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000) INSERT INTO t SELECT randomblob(3000) FROM n";
+    succeed(directory, &["sql", "a.db", &format!("CREATE TABLE t(a); {rows}")]);
+    std::fs::write(directory.join("g.txt"), format!("2 200000\n{}", "0 1\n".repeat(200_000))).unwrap();
+    let before: Vec<_> = snapshot(directory).into_keys().collect();
+    for arguments in [
+        &["check", "a.db"][..],
+        &["backup", "--check", "a.db", "made"],
+        &["release", "--journal", "wal", "a.db"],
+        &["adopt", "--yes", "a.db"],
+        &["pages", "create", "made", "--size", "64M"],
+        &["graph", "load", "g.txt", "made"],
+    ] {
+        for milliseconds in [3, 20, 60] {
+            let mut command = litefoot(directory, arguments);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(milliseconds));
+            interrupt(&child);
+            let output = finish(child);
+            let made = directory.join("made");
+            match output.status.code() {
+                Some(0) => {}
+                // Before it listens, the system ends it.
+                Some(130) | None => assert!(!made.exists(), "{arguments:?}: half of it is left"),
+                _ => panic!("{arguments:?}: {}", stderr_of(&output)),
+            }
+            let _ = std::fs::remove_file(made);
+            succeed(directory, &["check", "a.db"]);
+            let after: Vec<_> = snapshot(directory).into_keys().collect();
+            assert_eq!(after, before, "{arguments:?}");
+        }
+    }
+}
+
 #[test]
 fn the_demo_reads_back_what_each_side_stored_and_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();

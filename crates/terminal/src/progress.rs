@@ -11,6 +11,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// How often the time of a [`Elapsed`] is drawn anew.
+const TICK: Duration = Duration::from_secs(1);
+
 /// Shows a bar while a database that is being opened replays what a crash has left.
 pub fn show_replaying() {
     litefoot::set_progress(replaying);
@@ -61,6 +64,30 @@ impl Bar {
 }
 
 impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A line for work whose length nobody knows: its label, and for how long it has been going on.
+pub struct Elapsed {
+    bar: ProgressBar,
+}
+
+impl Elapsed {
+    /// A line behind a short label, until this is dropped.
+    pub fn new(label: &str) -> Elapsed {
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{msg}  {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.set_message(label.to_owned());
+        bar.enable_steady_tick(TICK);
+        Elapsed { bar }
+    }
+}
+
+impl Drop for Elapsed {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -12,6 +12,7 @@ use crate::open::{Access, Database, path_of};
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Elapsed;
 use litefoot_terminal::text::printable;
 use serde_json::json;
 use std::path::Path;
@@ -94,6 +95,7 @@ fn alone(args: &Args, path: &Path) -> Result<Vec<String>, Failure> {
 /// The findings of SQLite's own checks. The database is closed afterwards.
 fn sqlite_findings(database: Database, most: u32) -> Result<Vec<String>, Failure> {
     let _watch = interrupt::watch(&database.connection);
+    let _elapsed = Elapsed::new("checking");
     let mut found =
         integrity_findings(&database.connection, most).map_err(|error| database.explain(&error))?;
     found.extend(foreign_key_findings(&database.connection, most).map_err(|error| database.explain(&error))?);

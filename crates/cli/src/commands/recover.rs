@@ -7,6 +7,7 @@ use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Elapsed;
 use litefoot_terminal::text::{grouped, printable};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -76,6 +77,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     if args.apply {
+        let _elapsed = Elapsed::new("applying");
         let count = apply(&medium, &path, &found).map_err(|error| {
             Failure::file(&path, error)
                 .advice("Nothing was changed. Restore the database as it was when the log was copied.")

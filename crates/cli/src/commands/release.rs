@@ -11,6 +11,7 @@ use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Elapsed;
 use litefoot_terminal::text::{grouped, printable};
 use serde_json::json;
 use std::path::Path;
@@ -126,6 +127,7 @@ fn await_nobody(path: &Path, patience: Duration) -> Result<(), Failure> {
 pub fn bring_home(database: &Database, journal: &str) -> Result<(), Failure> {
     let explain = |error| database.explain(&error);
     let _watch = interrupt::watch(&database.connection);
+    let _elapsed = Elapsed::new("bringing home");
     if journal != "keep" {
         set_journal_mode(database, journal)?;
         interrupt::check()?;

@@ -19,6 +19,7 @@ use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Elapsed;
 use litefoot_terminal::table::{Columns, left};
 use litefoot_terminal::text::printable;
 use plan::Plan;
@@ -116,8 +117,10 @@ fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Fai
     output.flush()?;
     let database = Database::open(&args.database, Access::Alone)?;
     let watch = interrupt::watch(&database.connection);
+    let elapsed = Elapsed::new("checking");
     let found =
         integrity_findings(&database.connection, MOST_FINDINGS).map_err(|error| database.explain(&error))?;
+    drop(elapsed);
     if !found.is_empty() {
         return Ok(found);
     }

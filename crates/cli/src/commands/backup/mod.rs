@@ -26,6 +26,7 @@ use copy::Copied;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Elapsed;
 use litefoot_terminal::text::grouped;
 use serde_json::json;
 use source::Source;
@@ -116,6 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     let copied = copy_to(&args.database, &unfinished, Duration::from_secs(args.wait))?;
     if args.check {
+        let _elapsed = Elapsed::new("checking the copy");
         unfinished.check(&database)?;
     }
     match target {

@@ -7,6 +7,7 @@ use litefoot_pagestore::pagefile::Options;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
 use litefoot_terminal::output::Output;
+use litefoot_terminal::progress::Elapsed;
 use litefoot_terminal::text::grouped;
 use serde_json::json;
 use std::path::PathBuf;
@@ -56,7 +57,9 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     )?;
     let workers = pagefile::workers(args.threads)?;
     let (extents, begun) = (file.extents(), Instant::now());
+    let elapsed = Elapsed::new("scanning");
     let count = scan(&workers, &file, &extents, args.threshold).map_err(|error| explain(path, &error))?;
+    drop(elapsed);
     let seconds = begun.elapsed().as_secs_f64();
     let bytes = extents.len() * file.page_bytes() as u64;
     let statistics = file.statistics();

@@ -173,10 +173,11 @@ impl Result {
         if self.databases.len() > MOST_NAMED {
             text.push_str(&format!("           and {} more\n", self.databases.len() - MOST_NAMED));
         }
-        text.push_str(&format!(
-            "\nMedians of {} runs of each side, in turns, on copies:\n\n",
-            self.rounds.len()
-        ));
+        let runs = match self.rounds.len() {
+            1 => "One run of each side".to_owned(),
+            count => format!("Medians of {count} runs of each side, in turns"),
+        };
+        text.push_str(&format!("\n{runs}, on copies:\n\n"));
         text.push_str(&aligned(&heading, &rows));
         text.push('\n');
         for note in &self.notes {
