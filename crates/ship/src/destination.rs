@@ -5,13 +5,19 @@
 use crate::backup::Backup;
 use crate::jobs::Job;
 use crate::sink::Sink;
+#[cfg(feature = "cloud")]
+use crate::store::Bucket;
 use crate::store::{Directory, Store};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Schemes that are understood.
-pub const SCHEMES: &str = "file:///directory";
+pub const SCHEMES: &str = if cfg!(feature = "cloud") {
+    "file:///directory, s3://bucket/folder, gs://bucket/folder, az://container/folder"
+} else {
+    "file:///directory; this program was built without buckets"
+};
 
 /// The sink of a job. Nothing is asked of the network yet.
 pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
@@ -20,7 +26,8 @@ pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
 }
 
 /// The store of a backup.
-pub fn store(url: &str, _credentials: Option<&Path>) -> Result<Arc<dyn Store>> {
+#[cfg_attr(not(feature = "cloud"), expect(unused_variables))]
+pub fn store(url: &str, credentials: Option<&Path>) -> Result<Arc<dyn Store>> {
     check(url)?;
     match url.split_once("://") {
         Some(("file", path)) if path.starts_with('/') => Ok(Arc::new(Directory::new(&PathBuf::from(path)))),

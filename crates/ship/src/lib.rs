@@ -31,5 +31,6 @@ pub mod service;
 pub mod sink;
 pub mod source;
 pub mod store;
+pub mod time;
 
 pub use error::{Error, Result};

@@ -4,7 +4,7 @@
 //! snapshot, and [`Sink::deliver`] sends it without any.
 
 use crate::Result;
-use crate::source::{Changes, PageMap};
+use crate::source::{Changes, Images, PageMap};
 
 /// What a delivery came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +25,16 @@ pub trait Sink: Send {
     /// `known` is what this machine remembers: the number of a delivery, and the pages behind it.
     fn resume(&mut self, known: Option<(u64, PageMap)>) -> Result<Option<PageMap>>;
 
+    /// The pages that it wants back at the next delivery, as they are at this one: none, unless it says so.
+    fn images(&self) -> Option<Images> {
+        None
+    }
+
     /// Reads what it needs of one snapshot. An application may wait meanwhile: no network here.
     fn gather(&mut self, changes: &mut Changes<'_>) -> Result<()>;
+
+    /// Forgets what was gathered: it turned out to be no moment of the database, or no change.
+    fn discard(&mut self);
 
     /// True from [`Sink::gather`] until a delivery has come to its end. No further changes are gathered meanwhile.
     fn is_pending(&self) -> bool;

@@ -46,6 +46,11 @@ impl Failure {
         Failure::new("interrupted; what was unfinished has been undone").code(code)
     }
 
+    /// What went wrong, without the advice.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
     /// Says something else, with the same exit code.
     pub fn saying(mut self, what: impl Into<String>) -> Failure {
         self.what = what.into();

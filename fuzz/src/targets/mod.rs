@@ -2,6 +2,7 @@
 
 mod devices;
 mod logs;
+mod ltx;
 mod page_delta;
 mod pages;
 mod recovery;
@@ -20,6 +21,7 @@ pub const ALL: &[Target] = &[
     logs::RECORD,
     page_delta::PAGE_DELTA,
     recovery::RECOVERY,
+    ltx::LTX,
     devices::TIER,
     devices::FIGURES,
     pages::NODE,

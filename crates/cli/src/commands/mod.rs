@@ -12,7 +12,9 @@ mod man;
 mod pages;
 mod recover;
 mod release;
+mod restore;
 mod run;
+mod ship;
 mod sql;
 mod stat;
 mod tier;
@@ -37,6 +39,8 @@ pub enum Command {
     Recover(recover::Args),
     Release(release::Args),
     Backup(backup::Args),
+    Ship(ship::Args),
+    Restore(restore::Args),
     Yield(yield_to::Args),
     Tier(tier::Args),
     Graph(graph::Args),
@@ -60,6 +64,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Recover(args) => recover::run(args),
         Command::Release(args) => release::run(args),
         Command::Backup(args) => backup::run(args),
+        Command::Ship(args) => ship::run(args),
+        Command::Restore(args) => restore::run(args),
         Command::Yield(args) => yield_to::run(args),
         Command::Tier(args) => tier::run(args),
         Command::Graph(args) => graph::run(args),

@@ -131,6 +131,10 @@ impl Sink for Backup {
         Ok(())
     }
 
+    fn discard(&mut self) {
+        self.pending = None;
+    }
+
     fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
@@ -166,20 +170,19 @@ impl Sink for Backup {
 fn is_same(store: &dyn Store, pending: &Pending) -> Result<bool> {
     const CHUNK_BYTES: u64 = 8 << 20;
     let mut ours = pending.body.reader()?;
-    let mut at = 0;
-    loop {
-        let Some(theirs) = store.get(pending.name, at..at + CHUNK_BYTES)? else { return Ok(false) };
-        let mut chunk = Vec::new();
-        let read = (&mut ours).take(CHUNK_BYTES).read_to_end(&mut chunk);
-        read.map_err(|error| Error::local(Path::new("memory"), error))?;
+    let all = pending.body.len();
+    for at in (0..all).step_by(CHUNK_BYTES as usize) {
+        let bytes = CHUNK_BYTES.min(all - at);
+        // Behind the end there must be nothing.
+        let wanted = if at + bytes == all { bytes + 1 } else { bytes };
+        let Some(theirs) = store.get(pending.name, at..at + wanted)? else { return Ok(false) };
+        let mut chunk = vec![0; bytes as usize];
+        ours.read_exact(&mut chunk).map_err(|error| Error::local(Path::new("a file on its way"), error))?;
         if chunk != theirs {
             return Ok(false);
         }
-        if (chunk.len() as u64) < CHUNK_BYTES {
-            return Ok(true);
-        }
-        at += CHUNK_BYTES;
     }
+    Ok(true)
 }
 
 fn fenced(store: &dyn Store, what: &str) -> Error {

@@ -8,9 +8,10 @@
 mod policy;
 mod reader;
 
-pub use policy::{Retention, Timed, WINDOWS, superfluous, wants_snapshot, windows};
+pub use policy::Retention;
+use policy::{Old, Timed, WINDOWS, ages, superfluous, wants_snapshot, windows};
 
-use crate::restore::{Until, header, plan};
+use crate::restore::{Until, header, older, plan};
 use crate::store::{Body, FileName, Listed, Put, Store};
 use crate::{Error, Result};
 use litefoot_ltx::{Level, compact as merge};
@@ -53,18 +54,37 @@ pub fn compact(
             why: "there is no whole backup here".into(),
         });
     };
-    let snapshots = timed(store, store.list(Level::SNAPSHOTS)?)?;
-    let newest = timed(store, latest.files.last().copied().into_iter().collect())?;
-    let newest_ms = newest.first().map_or(0, |newest| newest.timestamp_ms);
-    if latest.files.len() > 1 && wants_snapshot(&snapshots, newest_ms, retention.snapshots) {
+    let time = |file: Option<&Listed>| -> Result<Option<u64>> {
+        let header = file.map(|file| header(store, *file)).transpose()?.flatten();
+        Ok(header.map(|header| header.timestamp_ms))
+    };
+    let last = time(store.list(Level::SNAPSHOTS)?.last())?;
+    let newest = time(latest.files.last())?.unwrap_or_default();
+    if latest.files.len() > 1 && wants_snapshot(last, newest, retention.snapshots) {
         go_on()?;
         write(store, Level::SNAPSHOTS, &latest.files, scratch, &mut done)?;
     }
-    let levels = Level::all().map(|level| timed(store, store.list(level)?)).collect::<Result<Vec<_>>>()?;
-    let names: Vec<FileName> = superfluous(&levels, retention, now_ms).iter().map(|file| file.name).collect();
+    let levels = Level::all().map(|level| store.list(level)).collect::<Result<Vec<_>>>()?;
+    let old = old(store, &levels, retention, now_ms)?;
+    let names: Vec<FileName> = superfluous(&levels, &old).iter().map(|file| file.name).collect();
     store.delete(&names)?;
     done.deleted = names.len();
     Ok(done)
+}
+
+/// Finds out what is old. Times ascend in each level, so that few files have to be asked.
+fn old(store: &dyn Store, levels: &[Vec<Listed>], retention: &Retention, now_ms: u64) -> Result<Old> {
+    let last_before = |level: u8, age: std::time::Duration| -> Result<Option<Listed>> {
+        let files = levels.get(usize::from(level)).map_or(&[][..], Vec::as_slice);
+        let before = now_ms.saturating_sub(age.as_millis() as u64);
+        Ok(older(store, files, before)?.checked_sub(1).and_then(|last| files.get(last)).copied())
+    };
+    let mut old = Old { first: last_before(Level::SNAPSHOTS.get(), retention.history)?, ..Old::default() };
+    for (level, age) in (1..).zip(ages(retention)) {
+        old.merged[usize::from(level) - 1] =
+            last_before(level, age)?.map_or(Default::default(), |file| file.name.max);
+    }
+    Ok(old)
 }
 
 /// The times of files. Those that went meanwhile are left out.

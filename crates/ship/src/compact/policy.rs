@@ -1,7 +1,7 @@
 //! Which files are merged, and which may go: pure policies.
 
 use crate::store::Listed;
-use litefoot_ltx::Level;
+use litefoot_ltx::TxId;
 use std::time::Duration;
 
 /// The windows of the levels 1 to 3, as Litestream has them.
@@ -51,43 +51,50 @@ pub fn windows(files: &[Timed], window: Duration, now_ms: u64) -> Vec<Vec<Timed>
 }
 
 /// True where the last whole database is old enough for another one.
-pub fn wants_snapshot(snapshots: &[Timed], newest_ms: u64, every: Duration) -> bool {
-    let last = snapshots.last().map(|last| last.timestamp_ms);
-    last.is_none_or(|last| newest_ms.saturating_sub(last) >= every.as_millis() as u64)
+pub fn wants_snapshot(last_ms: Option<u64>, newest_ms: u64, every: Duration) -> bool {
+    last_ms.is_none_or(|last| newest_ms.saturating_sub(last) >= every.as_millis() as u64)
+}
+
+/// What is old enough to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Old {
+    /// The last whole database before the history: the first moment of the history begins there.
+    pub first: Option<Listed>,
+    /// The last transactions of levels 1 and 2 whose files make those of the level below superfluous.
+    pub merged: [TxId; 2],
+}
+
+/// Ages behind which files of levels 0 and 1 go, where the level above has them.
+pub fn ages(retention: &Retention) -> [Duration; 2] {
+    [retention.deliveries, retention.deliveries * 7]
 }
 
 /// Chooses the files that nobody needs any more.
 ///
-/// - Whole databases older than the history go, but for the last one before it: the first moment of the history begins there.
-/// - Other files go where that whole database has them.
-/// - Single deliveries go where a file of level 1 has them that is older than their time, and files of level 1 so where one of level 2 is
-///   seven times older: together with their neighbours, so that none of them is missing between others.
-pub fn superfluous(levels: &[Vec<Timed>], retention: &Retention, now_ms: u64) -> Vec<Listed> {
-    let before = |duration: Duration| now_ms.saturating_sub(duration.as_millis() as u64);
-    let of = |level: u8| levels.get(level as usize).map_or(&[][..], Vec::as_slice);
-    let first =
-        of(Level::SNAPSHOTS.get()).iter().rfind(|file| file.timestamp_ms <= before(retention.history));
-    let goes = |timed: &Timed| {
-        let name = timed.file.name;
-        let is_in_first =
-            first.is_some_and(|first| name.max <= first.file.name.max && timed.file != first.file);
-        let limit = match name.level.get() {
-            0 => before(retention.deliveries),
-            1 => before(retention.deliveries * 7),
-            _ => 0,
-        };
-        let has = |above: &Timed| above.file.name.min <= name.min && above.file.name.max >= name.max;
-        let is_merged = of(name.level.get() + 1).iter().any(|above| above.timestamp_ms < limit && has(above));
-        is_in_first || (limit > 0 && is_merged)
+/// - Whole databases before the first one go, and all files that it has.
+/// - Files of levels 0 and 1 go where an old file of the level above has them: together with their neighbours, so that none of them is
+///   missing between others.
+pub fn superfluous(levels: &[Vec<Listed>], old: &Old) -> Vec<Listed> {
+    let of = |level: usize| levels.get(level).map_or(&[][..], Vec::as_slice);
+    let goes = |file: &Listed| {
+        let level = usize::from(file.name.level.get());
+        let is_in_first = old.first.is_some_and(|first| file.name.max <= first.name.max && *file != first);
+        let is_merged = old.merged.get(level).is_some_and(|until| {
+            let has = |above: &Listed| {
+                above.name.min <= file.name.min && above.name.max >= file.name.max && above.name.max <= *until
+            };
+            of(level + 1).iter().any(has)
+        });
+        is_in_first || is_merged
     };
-    levels.iter().flatten().filter(|file| goes(file)).map(|timed| timed.file).collect()
+    levels.iter().flatten().filter(|file| goes(file)).copied().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::FileName;
-    use litefoot_ltx::TxId;
+    use litefoot_ltx::Level;
 
     const HOUR: u64 = 3_600_000;
 
@@ -111,44 +118,34 @@ mod tests {
     #[test]
     fn a_whole_database_is_made_when_the_last_one_is_old() {
         let every = Duration::from_secs(86_400);
-        let last = timed(9, 1, 5, 100 * HOUR);
-        for (snapshots, newest, wants) in
-            [(&[][..], 0, true), (&[last][..], 123 * HOUR, false), (&[last][..], 124 * HOUR, true)]
+        for (last, newest, wants) in
+            [(None, 0, true), (Some(100 * HOUR), 123 * HOUR, false), (Some(100 * HOUR), 124 * HOUR, true)]
         {
-            assert_eq!(wants_snapshot(snapshots, newest, every), wants, "{newest}");
+            assert_eq!(wants_snapshot(last, newest, every), wants, "{newest}");
         }
     }
 
     #[test]
     fn only_what_nobody_needs_goes() {
-        let now = 1000 * HOUR;
-        let retention = Retention {
-            history: Duration::from_millis(48 * HOUR),
-            deliveries: Duration::from_millis(2 * HOUR),
-            snapshots: Duration::from_millis(24 * HOUR),
-        };
+        let file = |level, min, max| timed(level, min, max, 0).file;
         let mut levels = vec![Vec::new(); 10];
-        levels[0] = [(6, 985), (7, 985), (8, 997), (9, 999), (10, 999)]
-            .map(|(at, hour)| timed(0, at, at, hour * HOUR))
-            .to_vec();
-        levels[1] = [(1, 3, 900), (4, 5, 945), (6, 7, 985), (8, 9, 999)]
-            .map(|(min, max, hour)| timed(1, min, max, hour * HOUR))
-            .to_vec();
-        levels[2] = vec![timed(2, 6, 7, 985 * HOUR)];
-        levels[9] = vec![timed(9, 1, 3, 900 * HOUR), timed(9, 1, 5, 945 * HOUR), timed(9, 1, 6, 985 * HOUR)];
-        let gone = |levels: &[Vec<Timed>]| -> Vec<(u8, u64, u64)> {
-            let gone = superfluous(levels, &retention, now).into_iter();
+        levels[0] = (6..=10).map(|number| file(0, number, number)).collect();
+        levels[1] = vec![file(1, 1, 3), file(1, 4, 5), file(1, 6, 7), file(1, 8, 9)];
+        levels[2] = vec![file(2, 6, 7)];
+        levels[9] = vec![file(9, 1, 3), file(9, 1, 5), file(9, 1, 6)];
+        let gone = |old: Old| -> Vec<(u8, u64, u64)> {
+            let gone = superfluous(&levels, &old).into_iter();
             gone.map(|file| (file.name.level.get(), file.name.min.get(), file.name.max.get())).collect()
         };
-        // Delivery 8 is older than its time, and its neighbour in the same file of level 1 is not.
-        assert_eq!(gone(&levels), [(0, 6, 6), (0, 7, 7), (1, 1, 3), (1, 4, 5), (1, 6, 7), (9, 1, 3)]);
-        levels[9].clear();
+        let old = |first, merged: [u64; 2]| Old { first, merged: merged.map(TxId::new) };
+        let first = Some(file(9, 1, 5));
+        // Delivery 8 is old enough by itself, and its neighbour in the same file of level 1 is not.
+        assert_eq!(gone(old(first, [8, 0])), [(0, 6, 6), (0, 7, 7), (1, 1, 3), (1, 4, 5), (9, 1, 3)]);
         assert_eq!(
-            gone(&levels),
+            gone(old(None, [7, 7])),
             [(0, 6, 6), (0, 7, 7), (1, 6, 7)],
-            "without a whole database what made it stays"
+            "nothing is the first one yet"
         );
-        levels[1].clear();
-        assert_eq!(gone(&levels), []);
+        assert_eq!(gone(old(None, [0, 0])), []);
     }
 }

@@ -15,7 +15,7 @@ mod pieces;
 mod plan;
 mod target;
 
-pub use plan::{Plan, Until, header, plan};
+pub use plan::{Plan, Until, header, older, plan};
 pub use target::{Replace, Target};
 
 use crate::store::Store;

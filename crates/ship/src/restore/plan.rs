@@ -62,7 +62,7 @@ pub fn plan(store: &dyn Store, until: Until, after: Option<u64>) -> Result<Plan>
 }
 
 /// The number of files whose last transaction is not younger than a time. Times ascend with transactions.
-fn older(store: &dyn Store, files: &[Listed], time_ms: u64) -> Result<usize> {
+pub fn older(store: &dyn Store, files: &[Listed], time_ms: u64) -> Result<usize> {
     let (mut low, mut high) = (0, files.len());
     while low < high {
         let middle = low + (high - low) / 2;

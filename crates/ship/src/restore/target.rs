@@ -89,6 +89,10 @@ impl Unfinished {
                 self.file.persist_noclobber(&target.path).map_err(|error| fail(error.error))?;
             }
             Replace::Yes => {
+                // The new file is for those that the old one was for.
+                if let Ok(old) = fs::metadata(&target.path) {
+                    self.file.as_file().set_permissions(old.permissions()).map_err(fail)?;
+                }
                 // The logs of the old file would be taken for the new one's. Without them the old file is older, and whole.
                 for ending in LOGS {
                     match fs::remove_file(beside(&target.path, ending)) {

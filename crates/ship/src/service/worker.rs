@@ -35,7 +35,11 @@ impl Worker {
                 return Ok(None);
             }
             let sink = &mut self.sink;
-            source.visit(|changes| sink.gather(changes))?;
+            let visited = source.visit(|changes| sink.gather(changes));
+            if !matches!(visited, Ok(true)) {
+                sink.discard();
+            }
+            visited?;
         }
         if !self.sink.is_pending() {
             return Ok(None);
@@ -56,7 +60,7 @@ impl Worker {
         self.saved = known.as_ref().map(|known| known.sequence);
         let map = self.sink.resume(known.map(|known| (known.sequence, known.map)))?;
         if let Some(door) = self.door.take() {
-            self.source = Some(Source::new(&self.database, door, map));
+            self.source = Some(Source::new(&self.database, door, map).with_images(self.sink.images()));
         }
         Ok(())
     }

@@ -37,6 +37,11 @@ impl Images {
         Images { rule, room_bytes, always, others, order: VecDeque::new(), used_bytes: 0 }
     }
 
+    /// The same rule and room, and no page.
+    pub fn emptied(&self) -> Images {
+        Images::new(self.rule, self.room_bytes)
+    }
+
     /// A page as it was, where it was kept.
     pub fn get(&self, page: u32) -> Option<&[u8]> {
         self.always.get(&page).or_else(|| self.others.get(&page)).map(|data| &**data)

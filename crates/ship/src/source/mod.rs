@@ -48,6 +48,8 @@ pub struct Source {
     door: Box<dyn Door>,
     map: Option<PageMap>,
     images: Option<Images>,
+    /// True once `images` has what the rule wants of pages that did not change since this process began.
+    has_images: bool,
     stamp: Option<Stamp>,
     log_end: Option<LogEnd>,
 }
@@ -102,16 +104,39 @@ impl Changes<'_> {
     }
 }
 
+/// What an attempt came to.
+struct Looked {
+    found: Option<Found>,
+    stamp: Stamp,
+}
+
+impl Looked {
+    /// Ends the transaction in which something was found; `None` where the log was restarted under it.
+    fn at(snapshot: &Snapshot<'_>, found: Found, visit: &Visit) -> Result<Option<Looked>> {
+        let is_sound = snapshot.is_sound()?;
+        visit.end()?;
+        Ok(is_sound.then(|| Looked { found: Some(found), stamp: snapshot.stamp().clone() }))
+    }
+}
+
 impl Source {
     /// A database, and its pages as the destination has them.
     pub fn new(path: &Path, door: Box<dyn Door>, known: Option<PageMap>) -> Source {
-        Source { path: path.to_owned(), door, map: known, images: None, stamp: None, log_end: None }
+        Source {
+            path: path.to_owned(),
+            door,
+            map: known,
+            images: None,
+            has_images: false,
+            stamp: None,
+            log_end: None,
+        }
     }
 
     /// Keeps pages for [`Changes::image`].
     #[must_use]
-    pub fn with_images(mut self, images: Images) -> Source {
-        self.images = Some(images);
+    pub fn with_images(mut self, images: Option<Images>) -> Source {
+        self.images = images;
         self
     }
 
@@ -128,17 +153,16 @@ impl Source {
 
     /// Visits the database. Where it changed, `gather` reads what it needs of it; where it fails, the change counts as not seen.
     ///
-    /// `gather` may be called several times, each time from the beginning: the last one counts.
+    /// `gather` may be called several times, each time from the beginning: the last one counts, and none does where the answer is not `true`.
     pub fn visit(&mut self, mut gather: impl FnMut(&mut Changes<'_>) -> Result<()>) -> Result<bool> {
         for _ in 0..ATTEMPTS {
-            // Taken before anything is read: a write behind it is seen at the next tick.
-            let stamp = Stamp::take(&self.path)?;
             let _turn = Turn::take(&self.path);
             let visit = Visit::open(&self.path, &*self.door)?;
-            let Some(visited) = self.look(&visit, &mut gather)? else { continue };
+            let looked = self.look(&visit, &mut gather)?;
             drop(visit);
+            let Some(Looked { found, stamp }) = looked else { continue };
             self.stamp = Some(stamp);
-            return Ok(visited);
+            return Ok(found.is_some_and(|found| self.accept(found)));
         }
         Err(Error::Locked {
             path: self.path.clone(),
@@ -148,48 +172,33 @@ impl Source {
 
     /// One attempt: `None` where it has to begin anew.
     fn look(
-        &mut self,
+        &self,
         visit: &Visit,
         gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
-    ) -> Result<Option<bool>> {
+    ) -> Result<Option<Looked>> {
         let Some(snapshot) = visit.begin(&*self.door)? else { return Ok(None) };
-        if snapshot.pages() == 0 {
+        let bytes = u64::from(snapshot.pages()) * u64::from(snapshot.page_size());
+        if bytes == 0 {
             // A database that nobody has written yet.
             visit.end()?;
-            return Ok(Some(false));
+            return Ok(Some(Looked { found: None, stamp: snapshot.stamp().clone() }));
         }
-        let bytes = u64::from(snapshot.pages()) * u64::from(snapshot.page_size());
-        if !snapshot.is_wal() && bytes > QUIET_BYTES {
-            return self.look_unlocked(visit, snapshot, gather);
+        if snapshot.is_wal() || bytes <= QUIET_BYTES {
+            let found = self.gather(&snapshot, gather)?;
+            return Looked::at(&snapshot, found, visit);
         }
-        let found = self.gather(&snapshot, gather)?;
-        let is_sound = snapshot.is_sound()?;
-        visit.end()?;
-        Ok(if is_sound { Some(self.accept(found)) } else { None })
-    }
-
-    /// Reads without the lock, and then, under it, asks whether the file was written meanwhile. Where it was, reads again under the lock.
-    fn look_unlocked(
-        &mut self,
-        visit: &Visit,
-        snapshot: Snapshot<'_>,
-        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
-    ) -> Result<Option<bool>> {
-        // Taken under the lock: the number of pages is as of then.
-        let before = Stamp::take(&self.path)?;
+        // Without the lock. The number of pages is as of the stamp, which was taken under it.
         visit.end()?;
         let found = self.gather(&snapshot, gather)?;
         let Some(now) = visit.begin(&*self.door)? else { return Ok(None) };
-        let is_quiet = !now.is_wal() && before.tells_equal(&Stamp::take(&self.path)?);
+        let is_quiet = !now.is_wal() && snapshot.stamp().tells_equal(now.stamp());
         let found = if is_quiet { found } else { self.gather(&now, gather)? };
-        let is_sound = now.is_sound()?;
-        visit.end()?;
-        Ok(if is_sound { Some(self.accept(found)) } else { None })
+        Looked::at(&now, found, visit)
     }
 
     /// Finds what changed, and has it read.
     fn gather(
-        &mut self,
+        &self,
         snapshot: &Snapshot<'_>,
         gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
     ) -> Result<Found> {
@@ -198,7 +207,11 @@ impl Source {
         if before.is_some_and(|before| found.changed.is_empty() && before.len() == found.map.len()) {
             return Ok(found);
         }
-        gather(&mut Changes { snapshot, before, images: self.images.as_ref(), found: &found })?;
+        if let Some(images) = self.images.as_ref().filter(|_| !self.has_images) {
+            found.loaded = Some(scan::load_images(snapshot, before, &found, images)?);
+        }
+        let images = found.loaded.as_ref().or(self.images.as_ref());
+        gather(&mut Changes { snapshot, before, images, found: &found })?;
         if self.images.is_some() {
             found.read_images(snapshot)?;
         }
@@ -208,6 +221,10 @@ impl Source {
 
     /// The moment that was read is the last one from now on.
     fn accept(&mut self, found: Found) -> bool {
+        if let Some(loaded) = found.loaded {
+            self.images = Some(loaded);
+            self.has_images = true;
+        }
         if let Some(images) = &mut self.images {
             images.truncate(found.map.len());
             let size = found.map.page_size() as usize;

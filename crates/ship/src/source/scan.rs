@@ -1,6 +1,6 @@
 //! Finding changed pages: by the frames of the log, or by comparing all pages with their checksums.
 
-use super::{PageMap, Snapshot};
+use super::{Images, PageMap, Snapshot};
 use crate::Result;
 use crate::source::visit::LogEnd;
 use litefoot_ltx::{Checksum, lock_page};
@@ -18,6 +18,8 @@ pub struct Found {
     pub log_end: Option<LogEnd>,
     /// True if there is something to deliver.
     pub is_change: bool,
+    /// Pages that did not change, of the first look of a process that keeps some.
+    pub loaded: Option<Images>,
     /// The bytes of the changed pages, where somebody wants them.
     pub images: Vec<u8>,
 }
@@ -41,6 +43,7 @@ pub fn find(snapshot: &Snapshot<'_>, before: Option<&PageMap>, end: Option<LogEn
         changed: Vec::new(),
         log_end: snapshot.log_end()?,
         is_change: false,
+        loaded: None,
         images: Vec::new(),
     };
     let logged = match (before, end) {
@@ -52,6 +55,25 @@ pub fn find(snapshot: &Snapshot<'_>, before: Option<&PageMap>, end: Option<LogEn
         None => by_comparison(snapshot, &mut found, 1)?,
     }
     Ok(found)
+}
+
+/// Keeps of the pages that are as they were at the last delivery those that a rule wants.
+pub fn load_images(
+    snapshot: &Snapshot<'_>,
+    before: Option<&PageMap>,
+    found: &Found,
+    rule: &Images,
+) -> Result<Images> {
+    let mut images = rule.emptied();
+    let Some(before) = before else { return Ok(images) };
+    let mut data = vec![0; snapshot.page_size() as usize];
+    for page in 1..=snapshot.pages().min(before.len()) {
+        if before.get(page).is_some() && before.get(page) == found.map.get(page) {
+            snapshot.read(page, &mut data)?;
+            images.note(page, &data);
+        }
+    }
+    Ok(images)
 }
 
 /// Looks at pages that the log names, and at those behind the old end: SQLite writes no frame for a new page that is free.

@@ -62,6 +62,11 @@ impl Stamp {
         self.settled
     }
 
+    /// Makes it tell nothing: somebody was in the middle of a write.
+    pub fn unsettle(&mut self) {
+        self.settled = false;
+    }
+
     /// True if nothing was written between this stamp and a later one.
     pub fn tells_equal(&self, later: &Stamp) -> bool {
         self.settled && self.files == later.files

@@ -149,7 +149,7 @@ fn pages_of_the_last_delivery_are_there_for_the_next_one() {
     let path = directory.path().join("a.db");
     let database = Connection::open(&path).unwrap();
     database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
-    let mut source = source(&path).with_images(Images::new(|_, _| Keep::Always, 0));
+    let mut source = source(&path).with_images(Some(Images::new(|_, _| Keep::Always, 0)));
     let mut last = Copy::default();
     let mut random = fastrand::Rng::with_seed(5);
     for _ in 0..20 {
@@ -207,4 +207,80 @@ fn a_database_without_pages_is_waited_for() {
     assert!(!source.visit(|_| panic!("there is nothing to read")).unwrap());
     std::fs::write(&path, "no database, but 32 bytes long...").unwrap();
     assert!(matches!(source.visit(|_| Ok(())), Err(Error::Local { .. })));
+}
+
+#[test]
+fn frames_that_wait_for_their_commit_are_looked_at_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.db");
+    let database = Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "PRAGMA journal_mode=WAL; PRAGMA cache_size=5; CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
+        )
+        .unwrap();
+    let (mut source, mut copy) = (source(&path), Copy::default());
+    assert!(source.visit(|changes| copy.take(changes)).unwrap());
+    let log = || std::fs::metadata(beside(&path, "-wal")).unwrap().len();
+    let (before, _) = (log(), database.execute_batch("BEGIN").unwrap());
+    database.execute("INSERT INTO t VALUES(1, zeroblob(200000))", []).unwrap();
+    assert!(log() > before, "its pages are in the log, and not committed");
+    // So long that the times of the files tell nothing of it any more.
+    while !Stamp::take(&path).unwrap().is_settled() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(!source.visit(|changes| copy.take(changes)).unwrap());
+    assert!(source.may_have_changed().unwrap(), "the commit may write nothing more to the log");
+    database.execute_batch("COMMIT").unwrap();
+    assert!(source.visit(|changes| copy.take(changes)).unwrap());
+}
+
+#[test]
+fn a_visit_itself_is_no_change() {
+    for mode in ["WAL", "DELETE"] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db");
+        let database = Connection::open(&path).unwrap();
+        database.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE t(id, v)")).unwrap();
+        let (mut source, mut copy) = (source(&path), Copy::default());
+        let mut settle = |source: &mut Source| {
+            while !Stamp::take(&path).unwrap().is_settled() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            source.visit(|changes| copy.take(changes)).unwrap();
+        };
+        settle(&mut source);
+        assert!(!source.may_have_changed().unwrap(), "{mode}");
+        drop(database);
+        // Closing has brought the log home: one more look, and no more.
+        settle(&mut source);
+        assert!(!source.may_have_changed().unwrap(), "{mode}, closed");
+    }
+}
+
+#[test]
+fn pages_that_did_not_change_are_kept_behind_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.db");
+    let database = Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(v); INSERT INTO t VALUES(1, 1)",
+        )
+        .unwrap();
+    let (mut first, mut copy) = (source(&path), Copy::default());
+    first.visit(|changes| copy.take(changes)).unwrap();
+    let known = first.map().cloned();
+    let mut second = Source::new(&path, Box::new(PlainDoor(path.clone())), known)
+        .with_images(Some(Images::new(|_, _| Keep::Always, 0)));
+    database.execute("INSERT INTO t VALUES(2, 2)", []).unwrap();
+    second
+        .visit(|changes| {
+            for (page, data) in &copy.pages {
+                let is_changed = changes.changed().contains(page);
+                assert_eq!(changes.image(*page), (!is_changed).then_some(data.as_slice()), "{page}");
+            }
+            Ok(())
+        })
+        .unwrap();
 }

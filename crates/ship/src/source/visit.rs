@@ -9,8 +9,10 @@
 //! 2. In WAL mode the committed end is taken from the wal-index within a read transaction. The transaction keeps the log from being restarted, or
 //!    the file from being written; where the log was complete in the file it may be restarted, and [`Snapshot::is_sound`] says so.
 //! 3. With a rollback journal the file is the database while the read transaction lasts.
+//! 4. The stamp of a snapshot is taken within the read transaction, and before the committed end is read: a commit that the snapshot lacks is
+//!    written later, or its frames stand behind that end already.
 
-use super::stamp::beside;
+use super::stamp::{Stamp, beside};
 use super::wal_index::{self, WalIndex};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
@@ -90,6 +92,7 @@ impl Visit {
         }
         let mut snapshot = Snapshot {
             visit: self,
+            stamp: Stamp::take(&self.path)?,
             page_size: number("page_size").map_err(fail)?,
             pages: number("page_count").map_err(fail)?,
             log: None,
@@ -100,6 +103,9 @@ impl Visit {
             if log.index.frames > 0 {
                 snapshot.pages = log.index.pages;
                 snapshot.page_size = log.index.page_size;
+            }
+            if log.goes_on().map_err(|error| Error::local(&beside(&self.path, "-wal"), error))? {
+                snapshot.stamp.unsettle();
             }
             snapshot.log = Some(log);
         }
@@ -191,6 +197,14 @@ impl Log<'_> {
             .collect()
     }
 
+    /// True if frames of this log stand behind its committed end: somebody is about to commit them, or has given up.
+    fn goes_on(&self) -> io::Result<bool> {
+        let mut header = [0; FRAME_HEADER_BYTES as usize];
+        read_or_zero(self.file, self.offset(self.index.frames + 1), &mut header)?;
+        // Behind the end of the file are zeros, and a log without a header has zeros for salts.
+        Ok(header[..4] != [0; 4] && header[8..16] == self.index.salts)
+    }
+
     /// The newest frame of each page.
     fn newest(&self) -> io::Result<&HashMap<u32, u32>> {
         if self.newest.get().is_none() {
@@ -219,6 +233,7 @@ pub struct LogEnd {
 /// One moment of a database, for as long as the read transaction lasts.
 pub struct Snapshot<'v> {
     visit: &'v Visit,
+    stamp: Stamp,
     page_size: u32,
     pages: u32,
     log: Option<Log<'v>>,
@@ -234,6 +249,11 @@ impl Snapshot<'_> {
     /// The number of pages.
     pub fn pages(&self) -> u32 {
         self.pages
+    }
+
+    /// The stamp of the files at this moment.
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
     }
 
     /// True in WAL mode, where nobody waits for a reader.

@@ -20,7 +20,7 @@ const VERSION: u32 = 3_007_000;
 /// The committed end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalIndex {
-    /// Bytes of a page.
+    /// Bytes of a page; any number where there is no frame.
     pub page_size: u32,
     /// The last committed frame, from 1 on; 0 for an empty log.
     pub frames: u32,
@@ -49,9 +49,11 @@ pub fn parse(bytes: &[u8; BYTES]) -> Option<WalIndex> {
     };
     let mut salts = [0; 8];
     salts.copy_from_slice(&first[32..40]);
-    litefoot_ltx::is_page_size(page_size).then_some(WalIndex {
+    let frames = u32_at(first, 16);
+    // A log without a header has no page size yet.
+    (frames == 0 || litefoot_ltx::is_page_size(page_size)).then_some(WalIndex {
         page_size,
-        frames: u32_at(first, 16),
+        frames,
         pages: u32_at(first, 20),
         checksum: [u32_at(first, 24), u32_at(first, 28)],
         salts,

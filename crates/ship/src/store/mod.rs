@@ -7,9 +7,13 @@
 //! 3. [`Store::place`], and every error, have no secret in them.
 
 mod body;
+#[cfg(feature = "cloud")]
+mod cloud;
 mod directory;
 
 pub use body::Body;
+#[cfg(feature = "cloud")]
+pub use cloud::Bucket;
 pub use directory::Directory;
 
 use crate::Result;

@@ -18,7 +18,7 @@
 
 mod bytes;
 mod copy;
-mod source;
+pub mod source;
 mod target;
 
 use crate::open::path_of;

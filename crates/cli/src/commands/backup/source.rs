@@ -14,7 +14,7 @@ use crate::open::{Access, Database, PERMISSIONS, path_of};
 use litefoot_storage::file::{Medium, beside};
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
-use rusqlite::OpenFlags;
+use rusqlite::{Connection, OpenFlags};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -79,17 +79,23 @@ impl Source {
         self.way == Way::Litefoot
     }
 
-    /// True if a connection that reads now sees everything that was committed. The owner may have been killed between the
-    /// look and the lock; then its commit log waits, or its redo log beside a database that is not in WAL mode.
+    /// True if a connection that reads now sees everything that was committed.
     pub fn is_complete(&self, is_wal: bool) -> Result<bool, Failure> {
-        if self.is_through_litefoot() {
-            return Ok(true);
-        }
-        let log = OsMedium.info(&beside(&self.path, "-commits"));
-        let is_there = log.map_err(|error| Failure::new(error.to_string()))?.is_some();
-        Ok(!is_there
-            && (is_wal || inspect::redo_log(&self.path)?.is_none_or(|log| log.committed_frames == 0)))
+        Ok(self.is_through_litefoot() || is_complete(&self.path, is_wal)?)
     }
+
+    /// The file and the connection, to be closed in the other order.
+    pub fn into_parts(self) -> (File, Connection) {
+        (self.file, self.database.connection)
+    }
+}
+
+/// True if a connection of stock SQLite that reads now sees everything that was committed. The owner may have been killed between the
+/// look and the lock; then its commit log waits, or its redo log beside a database that is not in WAL mode.
+pub fn is_complete(path: &Path, is_wal: bool) -> Result<bool, Failure> {
+    let log = OsMedium.info(&beside(path, "-commits"));
+    let is_there = log.map_err(|error| Failure::new(error.to_string()))?.is_some();
+    Ok(!is_there && (is_wal || inspect::redo_log(path)?.is_none_or(|log| log.committed_frames == 0)))
 }
 
 /// True if something beside the database is not in it, and stock SQLite does not understand it.

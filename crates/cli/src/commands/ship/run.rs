@@ -1,0 +1,62 @@
+//! `litefoot ship run`: the service.
+
+use super::door::Beside;
+use super::explain;
+use litefoot_ship::jobs::{Job, Jobs};
+use litefoot_ship::service::{self, Host};
+use litefoot_ship::sink::Sink;
+use litefoot_ship::source::Door;
+use litefoot_ship::{Result as ShipResult, destination};
+use litefoot_terminal::Failure;
+use litefoot_terminal::interrupt::{self, Idle};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Send what changes, until somebody asks for the end.
+///
+/// SIGTERM and Ctrl-C end it in good order, with a last look at each database. A kill at any point loses nothing and doubles nothing. What goes
+/// wrong is a line on standard error; `litefoot ship status` has it as well.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  litefoot ship run
+  litefoot ship run --once                        one look at each database, for cron
+
+Exit codes: 0 it was asked to end, or everything is sent; 1 a job has stopped, and said why.")]
+pub struct Args {
+    /// Look at each database once, send what changed, and end
+    #[arg(long)]
+    once: bool,
+}
+
+struct Service {
+    scratch: PathBuf,
+}
+
+impl Host for Service {
+    fn door(&self, job: &Job) -> Box<dyn Door> {
+        Box::new(Beside(job.database.clone()))
+    }
+
+    fn sink(&self, job: &Job) -> ShipResult<Box<dyn Sink>> {
+        destination::sink(job, &self.scratch)
+    }
+
+    fn say(&self, job: &Job, what: &str) {
+        Failure::new(format!("{}: {what}", job.name)).print();
+    }
+
+    fn is_over(&self) -> bool {
+        interrupt::check().is_err()
+    }
+}
+
+/// Runs the service.
+pub fn run(args: &Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
+    interrupt::listen(Idle::Ask);
+    let service = Service { scratch: jobs.directory().to_owned() };
+    match service::run(jobs, &service, args.once) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(explain(error)),
+    }
+}
