@@ -5,8 +5,16 @@
 use crate::process::{self, Result, Tally};
 
 /// The crates for a registry; all others say `publish = false`.
-const CRATES: [&str; 6] =
-    ["litefoot-storage", "litefoot-sim", "litefoot-pagestore", "litefoot-tier", "litefoot-vfs", "litefoot"];
+const CRATES: [&str; 8] = [
+    "litefoot-format",
+    "litefoot-rowdiff",
+    "litefoot-storage",
+    "litefoot-sim",
+    "litefoot-pagestore",
+    "litefoot-tier",
+    "litefoot-vfs",
+    "litefoot",
+];
 
 /// Runs the step.
 pub fn check() -> Result<Tally> {

@@ -6,6 +6,7 @@ mod ltx;
 mod page_delta;
 mod pages;
 mod recovery;
+mod rows;
 mod texts;
 
 use crate::Target;
@@ -27,6 +28,8 @@ pub const ALL: &[Target] = &[
     pages::NODE,
     pages::PAGEFILE,
     pages::STORE_TARGET,
+    rows::ROWDIFF,
+    rows::BATCH,
     texts::OPTIONS,
     texts::GRAPH_TEXT,
 ];

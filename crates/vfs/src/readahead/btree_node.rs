@@ -4,97 +4,32 @@
 //! The bytes may be anything, and may change between two looks. Every look is bounds-checked by itself, so wrong bytes give a
 //! wrong page number at worst. (SQLite's file format, sections 1.6 and 2.1.)
 
+use litefoot_format::cell::local_bytes;
+use litefoot_format::number::{be16, be32, varint};
+use litefoot_format::page::{FILE_HEADER_BYTES, INDEX_INTERIOR, INDEX_LEAF, TABLE_INTERIOR, TABLE_LEAF};
+use litefoot_format::serial::{integer, value_bytes};
+
 /// Most columns of a record that are looked at; a longer record is not understood.
 const MOST_COLUMNS: usize = 64;
-
-/// Two bytes, big-endian.
-pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<usize> {
-    let two = bytes.get(at..at.checked_add(2)?)?;
-    Some(usize::from(u16::from_be_bytes(two.try_into().ok()?)))
-}
-
-/// Four bytes, big-endian.
-pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    let four = bytes.get(at..at.checked_add(4)?)?;
-    Some(u32::from_be_bytes(four.try_into().ok()?))
-}
-
-/// SQLite's variable-length integer: its value and its length, 1 to 9 bytes.
-pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
-    let mut value = 0u64;
-    for (place, byte) in bytes.iter().take(9).enumerate() {
-        if place == 8 {
-            return Some((value << 8 | u64::from(*byte), 9));
-        }
-        value = value << 7 | u64::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            return Some((value, place + 1));
-        }
-    }
-    None
-}
-
-/// Bytes of a column's value in the record.
-fn value_bytes(serial: u64) -> Option<usize> {
-    Some(match serial {
-        0 | 8 | 9 => 0,
-        1..=4 => serial as usize,
-        5 => 6,
-        6 | 7 => 8,
-        10 | 11 => return None,
-        _ => usize::try_from((serial - 12) / 2).ok()?,
-    })
-}
 
 /// The last column of a record, if it is an integer: the rowid, in an index of a rowid table.
 ///
 /// The slice begins with the record, and may end earlier where the rest lies on overflow pages.
 pub(super) fn last_integer(record: &[u8]) -> Option<i64> {
-    let (header, mut at) = varint(record)?;
+    let (header, rest) = varint(record)?;
     let header = usize::try_from(header).ok()?;
+    let mut serials = rest.get(..header.checked_sub(record.len() - rest.len())?)?;
     let mut value = header;
     for _ in 0..MOST_COLUMNS {
-        let (serial, length) = varint(record.get(at..header)?)?;
-        at += length;
-        if at == header {
+        let (serial, behind) = varint(serials)?;
+        serials = behind;
+        if serials.is_empty() {
             return integer(serial, record.get(value..)?);
         }
         value = value.checked_add(value_bytes(serial)?)?;
     }
     None
 }
-
-/// The integer of a serial type at the beginning of the bytes.
-fn integer(serial: u64, bytes: &[u8]) -> Option<i64> {
-    match serial {
-        8 => return Some(0),
-        9 => return Some(1),
-        1..=6 => (),
-        _ => return None,
-    }
-    let bytes = bytes.get(..value_bytes(serial)?)?;
-    let sign = if bytes.first()? & 0x80 == 0 { 0 } else { -1 };
-    Some(bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte)))
-}
-
-/// Bytes of a payload that lie in its cell, on a page with so many usable bytes. The rest lies on overflow pages.
-pub(crate) fn local_bytes(payload: u64, usable: usize, table: bool) -> usize {
-    let usable = usable.max(480);
-    let most = if table { usable - 35 } else { (usable - 12) * 64 / 255 - 23 };
-    if payload <= most as u64 {
-        return payload as usize;
-    }
-    let least = (usable - 12) * 32 / 255 - 23;
-    let even = least + ((payload - least as u64) % (usable as u64 - 4)) as usize;
-    if even <= most { even } else { least }
-}
-
-/// The bit of a page's first byte that marks a leaf.
-pub(crate) const LEAF: u8 = 0x08;
-pub(super) const INDEX_INTERIOR: u8 = 0x02;
-pub(super) const TABLE_INTERIOR: u8 = 0x05;
-pub(super) const INDEX_LEAF: u8 = INDEX_INTERIOR | LEAF;
-pub(super) const TABLE_LEAF: u8 = TABLE_INTERIOR | LEAF;
 
 /// The rowids of a table leaf: more than the first, up to the second; `None` where its parent does not say.
 pub(crate) type Rowids = (Option<i64>, Option<i64>);
@@ -119,7 +54,7 @@ pub(crate) struct Node<'a> {
 impl<'a> Node<'a> {
     /// The page as a node, if its first byte says so.
     pub fn new(page: u32, bytes: &'a [u8]) -> Option<Node<'a>> {
-        let header = if page == 1 { 100 } else { 0 };
+        let header = if page == 1 { FILE_HEADER_BYTES } else { 0 };
         let kind = *bytes.get(header)?;
         let (pointers, right) = match kind {
             INDEX_INTERIOR | TABLE_INTERIOR => (header + 12, be32(bytes, header + 8)?),
@@ -196,13 +131,11 @@ impl<'a> Node<'a> {
     /// The payload's size, and the cell from its payload on.
     fn payload(&self, slot: usize) -> Option<(u64, &'a [u8])> {
         let cell = self.cell(slot)?.get(if self.kind == INDEX_INTERIOR { 4 } else { 0 }..)?;
-        let (size, length) = varint(cell)?;
-        let rest = cell.get(length..)?;
+        let (size, rest) = varint(cell)?;
         if self.kind != TABLE_LEAF {
             return Some((size, rest));
         }
-        let (_, length) = varint(rest)?;
-        Some((size, rest.get(length..)?))
+        Some((size, varint(rest)?.1))
     }
 
     /// The integer that ends the record of an index's cell; `None` where it lies on an overflow page.
@@ -279,22 +212,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn varints_are_read_as_sqlite_reads_them() {
-        for (bytes, value) in [
-            (&[0][..], Some((0, 1))),
-            (&[0x7f, 9], Some((127, 1))),
-            (&[0x81, 0], Some((128, 2))),
-            (&[0x81, 0x80, 1], Some((16385, 3))),
-            (&[0xff; 9], Some((u64::MAX, 9))),
-            (&[0xff; 8], None),
-            (&[0x80], None),
-            (&[], None),
-        ] {
-            assert_eq!(varint(bytes), value, "{bytes:?}");
-        }
-    }
-
-    #[test]
     fn records_end_with_integers_or_not() {
         for (record, value) in [
             (&[2, 1, 5][..], Some(5)),
@@ -317,21 +234,6 @@ pub(super) mod tests {
             (&[], None),
         ] {
             assert_eq!(last_integer(record), value, "{record:?}");
-        }
-    }
-
-    #[test]
-    fn payloads_leave_their_page_where_the_format_says() {
-        for (payload, usable, table, local) in [
-            (4061, 4096, true, 4061),
-            (4062, 4096, true, 489),
-            (4096 + 489 - 4, 4096, true, 489),
-            (4096 + 489 + 100 - 4, 4096, true, 589),
-            (1002, 4096, false, 1002),
-            (1003, 4096, false, 489 + 514 - 514),
-            (u64::MAX, 512, true, 39 + ((u64::MAX - 39) % 508) as usize),
-        ] {
-            assert_eq!(local_bytes(payload, usable, table), local, "{payload} of {usable}");
         }
     }
 

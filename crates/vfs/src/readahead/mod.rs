@@ -54,7 +54,6 @@ mod stream;
 mod tree_path;
 mod window;
 
-pub(crate) use crate::readahead::btree_node::LEAF;
 pub use crate::readahead::file_view::{Config, FullFileMode, LONGEST_WINDOW, Memory};
 pub use crate::readahead::planner::ReadAhead;
 

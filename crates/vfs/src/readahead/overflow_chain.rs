@@ -4,9 +4,9 @@
 //! page of a chain is the page behind in the file. Two limits hold the guess: how far chains have lately gone straight on
 //! (`run_estimator.rs`), and how many pages the payload still needs.
 
-use crate::readahead::btree_node::be32;
 use crate::readahead::file_view::FileView;
 use crate::readahead::window::ReadaheadWindow;
+use litefoot_format::number::be32;
 
 /// Most steps from one demanded page of a chain to the next; the pages between are in memory, and so not reported.
 const MOST_HOPS: usize = 8;

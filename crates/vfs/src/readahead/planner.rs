@@ -7,7 +7,7 @@
 //! # Invariant
 //! A hit allocates nothing: a connection without demanded pages has no [`Planner`].
 
-use crate::readahead::btree_node::{self, LEAF, Node};
+use crate::readahead::btree_node::Node;
 use crate::readahead::entry_detector::{Entries, EntryDetector, LeafRead, Table};
 use crate::readahead::file_view::{Config, FIRST_WINDOW, FileView, LONGEST_WINDOW, Memory};
 use crate::readahead::full_file::FullFileReadahead;
@@ -16,6 +16,7 @@ use crate::readahead::parent_index::{ParentIndex, RecentPages, TreePlace};
 use crate::readahead::sibling_detector::{SiblingDetector, Siblings};
 use crate::readahead::stream::{Stream, StreamKind, StreamSource, Streams};
 use crate::readahead::tree_path::Path;
+use litefoot_format::page::{INDEX_INTERIOR, INDEX_LEAF, LEAF, TABLE_INTERIOR};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -40,10 +41,10 @@ impl ReadAhead {
     pub fn note_passed(&mut self, page: u32, first_byte: u8) {
         // Table leaves pass most often.
         if first_byte & LEAF != 0 {
-            if first_byte == btree_node::INDEX_LEAF {
+            if first_byte == INDEX_LEAF {
                 self.recent.index_leaf(page);
             }
-        } else if first_byte == btree_node::TABLE_INTERIOR || first_byte == btree_node::INDEX_INTERIOR {
+        } else if first_byte == TABLE_INTERIOR || first_byte == INDEX_INTERIOR {
             self.recent.interior(page);
         }
     }

@@ -1,10 +1,10 @@
 //! Readahead as a whole, over pages built by hand, pages of random bytes, and pages with flipped bits.
 
 use crate::readahead::btree_node::tests::{PAGE_BYTES, entry, index_leaf, page, table_interior};
-use crate::readahead::btree_node::{INDEX_INTERIOR, INDEX_LEAF, TABLE_INTERIOR, TABLE_LEAF};
 use crate::readahead::planner::Planner;
 use crate::readahead::stream::Stream;
 use crate::readahead::*;
+use litefoot_format::page::{INDEX_INTERIOR, INDEX_LEAF, TABLE_INTERIOR, TABLE_LEAF};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 

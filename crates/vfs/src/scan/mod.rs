@@ -29,7 +29,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `words` | the text as words |
+//! | `litefoot_format::words` | the text as words |
 //! | `query` | the statement as it was written |
 //! | `probe` | where SQLite finds the columns |
 //! | `plan` | the statement as it is run |
@@ -53,7 +53,6 @@ mod record;
 mod run;
 mod tree;
 mod value;
-mod words;
 mod workers;
 
 pub(crate) use run::prepare;

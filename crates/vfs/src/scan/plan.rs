@@ -38,14 +38,14 @@ impl Affinity {
     /// The affinity of a declared type (<https://www.sqlite.org/datatype3.html>, section 3.1); `None` where that depends on
     /// the table.
     pub(super) fn of(declared: &str) -> Option<Affinity> {
-        let declared = declared.to_ascii_uppercase();
-        let has = |names: &[&str]| names.iter().any(|name| declared.contains(name));
-        Some(match () {
-            () if declared == "ANY" => return None,
-            () if has(&["INT"]) => Affinity::Numeric,
-            () if has(&["CHAR", "CLOB", "TEXT"]) => Affinity::Text,
-            () if has(&["BLOB"]) || declared.is_empty() => Affinity::Blob,
-            () => Affinity::Numeric,
+        use litefoot_format::affinity::Affinity as Declared;
+        if declared.eq_ignore_ascii_case("ANY") {
+            return None;
+        }
+        Some(match Declared::of(declared) {
+            Declared::Text => Affinity::Text,
+            Declared::Blob => Affinity::Blob,
+            Declared::Integer | Declared::Real | Declared::Numeric => Affinity::Numeric,
         })
     }
 }

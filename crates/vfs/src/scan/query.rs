@@ -2,7 +2,7 @@
 //!
 //! SQLite prepares the same text, so this code need not find what is wrong with it, only what it does not understand itself.
 
-use super::words::{Kind, Word, words};
+use litefoot_format::words::{Kind, Word, words};
 
 /// A statement.
 #[derive(Debug, PartialEq)]

@@ -6,18 +6,15 @@
 
 use super::plan::{Place, Slot};
 use crate::ffi::statement::Value;
-use crate::readahead::btree_node::{be16, be32, local_bytes};
+use litefoot_format::cell::local_bytes;
+use litefoot_format::number::{be16, be32, varint};
+use litefoot_format::page::{FILE_HEADER_BYTES, TABLE_INTERIOR, TABLE_LEAF};
 
 /// The reason that SQLite has to run a statement after all.
 pub(super) type Odd = &'static str;
 
 pub(super) const CORRUPT: Odd = "a page is not what it should be";
 const DEFAULT: Odd = "a row is older than a column with a default";
-
-const LEAF: u8 = 13;
-const INTERIOR: u8 = 5;
-/// Bytes of the database's own header on page 1.
-const FILE_HEADER: usize = 100;
 
 /// A page of a table's b-tree.
 pub(super) enum Node<'a> {
@@ -28,14 +25,14 @@ pub(super) enum Node<'a> {
 impl<'a> Node<'a> {
     /// Reads the header of a page, of whose bytes as many are given as b-trees use.
     pub(super) fn new(number: u32, page: &'a [u8]) -> Result<Node<'a>, Odd> {
-        let at = if number == 1 { FILE_HEADER } else { 0 };
+        let at = if number == 1 { FILE_HEADER_BYTES } else { 0 };
         let kind = *page.get(at).ok_or(CORRUPT)?;
-        let header = if kind == LEAF { 8 } else { 12 };
+        let header = if kind == TABLE_LEAF { 8 } else { 12 };
         let count = be16(page, at + 3).ok_or(CORRUPT)?;
         let pointers = page.get(at + header..at + header + 2 * count).ok_or(CORRUPT)?.as_chunks::<2>().0;
         match kind {
-            LEAF => Ok(Node::Leaf(Leaf { page, pointers })),
-            INTERIOR => {
+            TABLE_LEAF => Ok(Node::Leaf(Leaf { page, pointers })),
+            TABLE_INTERIOR => {
                 let right = be32(page, at + 8).ok_or(CORRUPT)?;
                 Ok(Node::Interior(Interior { page, pointers, right }))
             }
@@ -123,17 +120,7 @@ fn short_cell(cell: &[u8], wants_rowid: bool) -> Option<Cell<'_>> {
     Some(Cell { rowid, payload, local, overflow: 0 })
 }
 
-/// SQLite's integer of variable length, and what is behind it.
-#[inline(always)]
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    match bytes {
-        [one, rest @ ..] if *one < 0x80 => Some((u64::from(*one), rest)),
-        [one, two, rest @ ..] if *two < 0x80 => Some((u64::from(one & 0x7f) << 7 | u64::from(*two), rest)),
-        _ => long_varint(bytes),
-    }
-}
-
-/// The same where a number is likely to be large.
+/// An integer of variable length that is likely to be large, and what is behind it.
 #[inline(always)]
 fn rowid(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let low = |byte: u8| u64::from(byte & 0x7f);
@@ -146,20 +133,6 @@ fn rowid(bytes: &[u8]) -> Option<(u64, &[u8])> {
         }
         _ => varint(bytes),
     }
-}
-
-fn long_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut value = 0u64;
-    for (place, byte) in bytes.iter().take(9).enumerate() {
-        if place == 8 {
-            return Some((value << 8 | u64::from(*byte), &bytes[9..]));
-        }
-        value = value << 7 | u64::from(byte & 0x7f);
-        if byte & 0x80 == 0 {
-            return Some((value, &bytes[place + 1..]));
-        }
-    }
-    None
 }
 
 /// A column's value in a record: its serial type, or one of the types below, and where it begins.
@@ -440,7 +413,7 @@ mod tests {
         let mut fields = vec![Field::default(); 4];
         for _ in 0..20_000 {
             let mut page: Vec<u8> = (0..512).map(|_| random.below(256) as u8).collect();
-            page[0] = [LEAF, INTERIOR][random.below(2) as usize];
+            page[0] = [TABLE_LEAF, TABLE_INTERIOR][random.below(2) as usize];
             page[3] = 0;
             match Node::new(2, &page) {
                 Ok(Node::Leaf(leaf)) => {

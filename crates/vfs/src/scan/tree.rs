@@ -5,7 +5,7 @@
 //! 2. A page of a damaged database may name any other. So many levels and pages are looked at as there can be, and no more.
 
 use super::record::{CORRUPT, Node, Odd};
-use crate::readahead::btree_node::be32;
+use litefoot_format::number::be32;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The pages of a snapshot; any number of threads read them.

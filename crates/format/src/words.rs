@@ -2,14 +2,16 @@
 
 /// A word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word<'a> {
-    pub(super) kind: Kind,
+pub struct Word<'a> {
+    /// Its kind.
+    pub kind: Kind,
     /// As it was written, with its quotes.
-    pub(super) text: &'a str,
+    pub text: &'a str,
 }
 
+/// The kind of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A name or a keyword.
     Name,
     /// A name in quotes, which is no keyword.
@@ -18,13 +20,15 @@ pub(super) enum Kind {
     Literal,
     /// `?` or `?1`.
     Parameter,
+    /// An operator, a bracket, a comma.
     Symbol,
+    /// Behind the last word.
     End,
 }
 
 impl Word<'_> {
     /// Tells whether it is a keyword, or a symbol.
-    pub(super) fn is(&self, word: &str) -> bool {
+    pub fn is(&self, word: &str) -> bool {
         matches!(self.kind, Kind::Name | Kind::Symbol) && self.text.eq_ignore_ascii_case(word)
     }
 }
@@ -33,7 +37,7 @@ impl Word<'_> {
 ///
 /// # Errors
 /// A text without its end.
-pub(super) fn words(text: &str) -> Result<Vec<Word<'_>>, String> {
+pub fn words(text: &str) -> Result<Vec<Word<'_>>, String> {
     let mut words = Vec::new();
     let mut rest = text;
     loop {

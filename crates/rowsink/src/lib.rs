@@ -1,0 +1,26 @@
+//! Destinations of changed rows: each batch arrives once, whole.
+//!
+//! # Why a crate of its own
+//! Nothing that is loaded into applications depends on it: a runtime, sockets and drivers of databases stay outside of them.
+//!
+//! # Exactly once
+//! A batch has a number. The destination notes that number in the transaction in which it takes the rows, and takes the batch that follows its
+//! number, and no other. Where an answer is lost, [`Destination::position`] tells whether the batch has arrived. [`deliver`] does both.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `batch` | a batch, and what a destination does with it |
+//! | `deliver` | until a batch has arrived, and when somebody else delivers |
+//! | [`lines`] | lines of JSON, to standard output or into a directory |
+//! | [`postgres`] | tables of PostgreSQL |
+//! | `error` | what can go wrong, by what is to be done about it |
+
+mod batch;
+mod deliver;
+mod error;
+pub mod lines;
+pub mod postgres;
+
+pub use batch::{Applied, Batch, Destination, Origin, Parked, Position};
+pub use deliver::{Arrived, deliver};
+pub use error::{Error, Result};

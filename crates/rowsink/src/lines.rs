@@ -1,0 +1,242 @@
+//! Lines of JSON: to standard output, or a file for each batch in a directory.
+//!
+//! ```text
+//! {"source":"0f…","epoch":1,"batch":7,"token":"00000000000000a1","time_ms":1700000000000,"whole":false,"changes":1}
+//! {"table":"t","op":"update","rowid":7,"before":{…},"after":{…}}
+//! ```
+//! The first line of a batch says how many lines of changes follow. A table that is new, altered or dropped has a line
+//! `{"table":…,"op":"define","sql":…}` before its rows, with null for a dropped one. A line
+//! `{"table":…,"op":"forget","above":7,"through":90}` stands for rows that are gone with rowids from 8 to 90; null is no bound.
+//!
+//! # Exactly once
+//! A file is written beside its place, synced, and linked to its name, which fails where the name is taken. So a batch is there whole or not at
+//! all, and once: the names are the position. Standard output has no memory; its reader finds a batch that comes again by its number.
+
+use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
+use litefoot_rowdiff::encode::json;
+use serde_json::json;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The bytes of a batch.
+pub fn encode(batch: &Batch) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for table in &batch.tables {
+        let pair = table.pair();
+        if pair.is_altered() {
+            let sql = table.after.as_ref().map(|after| &after.sql);
+            lines.push(json!({ "table": pair.table().name, "op": "define", "sql": sql }).to_string());
+        }
+        for (above, through) in &table.forgotten {
+            let line =
+                json!({ "table": pair.table().name, "op": "forget", "above": above, "through": through });
+            lines.push(line.to_string());
+        }
+        lines.extend(table.changes.iter().map(|change| json::line(pair, change)));
+    }
+    let head = json!({
+        "source": batch.origin.source_text(),
+        "epoch": batch.origin.epoch,
+        "batch": batch.sequence,
+        "token": format!("{:016x}", batch.token),
+        "time_ms": batch.time_ms,
+        "whole": batch.is_whole,
+        "changes": lines.len(),
+    });
+    let mut text = head.to_string();
+    for line in lines {
+        text.push('\n');
+        text.push_str(&line);
+    }
+    text.push('\n');
+    text.into_bytes()
+}
+
+/// Standard output, or another stream.
+pub struct Stream<W> {
+    out: W,
+    position: Option<Position>,
+}
+
+impl<W: Write + Send> Stream<W> {
+    /// A stream that nothing was written to.
+    pub fn new(out: W) -> Stream<W> {
+        Stream { out, position: None }
+    }
+}
+
+impl<W: Write + Send> Destination for Stream<W> {
+    fn place(&self) -> &str {
+        "standard output"
+    }
+
+    fn position(&mut self, _: &Origin) -> Result<Option<Position>> {
+        Ok(self.position)
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<Applied> {
+        let bytes = encode(batch);
+        let written = self.out.write_all(&bytes).and_then(|()| self.out.flush());
+        // A reader that has gone does not come back.
+        written.map_err(|error| Error::Refused { place: self.place().to_owned(), why: error.to_string() })?;
+        self.position = Some(batch.position());
+        Ok(Applied::Done { bytes: bytes.len() as u64, parked: Vec::new() })
+    }
+}
+
+/// A directory.
+pub struct Directory {
+    path: PathBuf,
+    place: String,
+}
+
+impl Directory {
+    /// A directory, which is made where it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(path: &Path) -> Result<Directory> {
+        fs::create_dir_all(path).map_err(|error| Error::local(path, error))?;
+        Ok(Directory { path: path.to_owned(), place: path.display().to_string() })
+    }
+
+    fn of(&self, origin: &Origin) -> PathBuf {
+        self.path.join(origin.source_text())
+    }
+}
+
+/// The name of a batch; names are in the order of batches.
+fn name(position: Position) -> String {
+    format!("{:010}-{:020}-{:016x}.jsonl", position.epoch, position.sequence, position.token)
+}
+
+fn parse(name: &str) -> Option<Position> {
+    let mut parts = name.strip_suffix(".jsonl")?.split('-');
+    let mut part = || parts.next();
+    let (epoch, sequence, token) = (part()?, part()?, part()?);
+    Some(Position {
+        epoch: epoch.parse().ok()?,
+        sequence: sequence.parse().ok()?,
+        token: u64::from_str_radix(token, 16).ok()?,
+    })
+}
+
+impl Destination for Directory {
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {
+        let directory = self.of(origin);
+        let of = |error: io::Error| Error::local(&directory, error);
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            entries => entries.map_err(of)?,
+        };
+        let mut last: Option<Position> = None;
+        for entry in entries {
+            if let Some(found) = entry.map_err(of)?.file_name().to_str().and_then(parse)
+                && last.is_none_or(|last| (last.epoch, last.sequence) < (found.epoch, found.sequence))
+            {
+                last = Some(found);
+            }
+        }
+        Ok(last)
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<Applied> {
+        let at = self.position(&batch.origin)?;
+        let next = match at {
+            Some(at) if at.epoch == batch.origin.epoch => at.sequence + 1,
+            Some(at) if at.epoch > batch.origin.epoch => return Ok(Applied::NotNext(Some(at))),
+            _ => 1,
+        };
+        if next != batch.sequence {
+            return Ok(Applied::NotNext(at));
+        }
+        let directory = self.of(&batch.origin);
+        let of = |error: io::Error| Error::local(&directory, error);
+        fs::create_dir_all(&directory).map_err(of)?;
+        let bytes = encode(batch);
+        let mut file = tempfile::NamedTempFile::new_in(&directory).map_err(of)?;
+        file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(of)?;
+        match file.persist_noclobber(directory.join(name(batch.position()))) {
+            Ok(_) => (),
+            // Another writer was faster.
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                return Ok(Applied::NotNext(self.position(&batch.origin)?));
+            }
+            Err(error) => return Err(of(error.error)),
+        }
+        File::open(&directory).and_then(|directory| directory.sync_all()).map_err(of)?;
+        Ok(Applied::Done { bytes: bytes.len() as u64, parked: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deliver;
+    use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
+
+    fn batch(epoch: u64, sequence: u64) -> Batch {
+        let table = Table::from_sql("t".into(), 2, "CREATE TABLE t(a)".into());
+        let row = Row { rowid: Some(1), values: vec![Value::Integer(sequence as i64)] };
+        let tables = vec![TableChanges {
+            before: None,
+            after: Some(table),
+            forgotten: vec![],
+            changes: vec![Change::Insert(row)],
+        }];
+        let origin = Origin { source: [0xab; 16], epoch };
+        Batch { origin, sequence, token: 10 * epoch + sequence, time_ms: 5, is_whole: sequence == 1, tables }
+    }
+
+    #[test]
+    fn a_batch_is_a_line_and_its_changes() {
+        let lines = String::from_utf8(encode(&batch(1, 1))).unwrap();
+        assert_eq!(
+            lines,
+            "{\"source\":\"abababab-abab-abab-abab-abababababab\",\"epoch\":1,\"batch\":1,\"token\":\"000000000000000b\",\"time_ms\":5,\"whole\":true,\"changes\":2}\n\
+             {\"table\":\"t\",\"op\":\"define\",\"sql\":\"CREATE TABLE t(a)\"}\n\
+             {\"table\":\"t\",\"op\":\"insert\",\"rowid\":1,\"after\":{\"a\":1}}\n"
+        );
+    }
+
+    #[test]
+    fn a_directory_takes_each_batch_once_and_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut one = Directory::open(&directory.path().join("out")).unwrap();
+        let mut two = Directory::open(&directory.path().join("out")).unwrap();
+        let origin = batch(1, 1).origin;
+        assert_eq!(one.position(&origin).unwrap(), None);
+        assert!(matches!(deliver(&mut one, &batch(1, 2)), Err(Error::Fenced { .. })));
+        for sequence in 1..=12 {
+            assert!(deliver(&mut one, &batch(1, sequence)).unwrap().bytes > 0);
+            // The answer was lost: the same batch again.
+            assert_eq!(deliver(&mut two, &batch(1, sequence)).unwrap().bytes, 0);
+        }
+        assert_eq!(two.position(&origin).unwrap(), Some(batch(1, 12).position()));
+        // A copy of the device has sent another batch of that number.
+        let copy = Batch { token: 7, ..batch(1, 12) };
+        assert!(matches!(deliver(&mut two, &copy), Err(Error::Fenced { .. })));
+        for (epoch, sequence) in [(1, 11), (1, 14), (2, 2), (0, 13)] {
+            assert!(
+                matches!(deliver(&mut two, &batch(epoch, sequence)), Err(Error::Fenced { .. })),
+                "{sequence}"
+            );
+        }
+        assert!(deliver(&mut two, &batch(2, 1)).is_ok() && deliver(&mut one, &batch(1, 13)).is_err());
+        let files = fs::read_dir(directory.path().join("out").join(origin.source_text())).unwrap();
+        assert_eq!(files.count(), 13);
+    }
+
+    #[test]
+    fn a_stream_has_all_batches() {
+        let mut out = Vec::new();
+        let mut stream = Stream::new(&mut out);
+        (1..4).for_each(|sequence| assert!(deliver(&mut stream, &batch(1, sequence)).is_ok()));
+        assert_eq!(String::from_utf8(out).unwrap().lines().count(), 9);
+    }
+}
