@@ -9,7 +9,7 @@ pub const LTX: Target = Target {
     name: "ltx",
     does: "a file of a backup: page after page, by its index, and merged with another one",
     parse,
-    seal,
+    seal: |bytes| seal(bytes),
     seeds,
     most_bytes: MOST_BYTES,
 };
@@ -50,7 +50,7 @@ fn read(bytes: &[u8]) -> Option<(Vec<u32>, u64)> {
 }
 
 /// Makes the checksum of the file fit, as far as its pages can be read, and that of the database of a snapshot.
-fn seal(bytes: &mut Vec<u8>) {
+fn seal(bytes: &mut [u8]) {
     let Some(end) = bytes.len().checked_sub(TRAILER_BYTES) else { return };
     let Ok(mut decoder) = Decoder::new(&bytes[..]) else { return };
     let header = decoder.header().clone();
