@@ -37,7 +37,7 @@ pub fn missing(target: &Target) -> Option<String> {
 
 /// True where `cargo zigbuild` is there.
 pub fn has_zig() -> bool {
-    let mut command = cargo_command(&["zigbuild", "--version"]);
+    let mut command = cargo_command(&["zigbuild", "--help"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
