@@ -16,7 +16,7 @@ use crate::shim::io_methods::methods;
 use crate::sync::{forks, refused_writer};
 use std::ffi::{CString, c_char, c_double, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -42,6 +42,13 @@ struct AppData {
     /// The registry that has the databases of the VFS.
     registry: u64,
 }
+
+/// The data of the VFS that was registered last, for VFSes that have only borrowed our functions.
+static NEWEST: AtomicPtr<AppData> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The type of [`open`].
+type Open =
+    unsafe extern "C" fn(*mut Sqlite3Vfs, *const c_char, *mut Sqlite3File, c_int, *mut c_int) -> c_int;
 
 impl AppData {
     /// The VFS, unless its name was taken back and no file of it is open any more.
@@ -101,13 +108,15 @@ impl Registration {
             names: Names::default(),
             registry,
         });
+        let app = Box::into_raw(app);
         let registered = Box::into_raw(Box::new(Sqlite3Vfs {
             version: 3,
             os_file_bytes: base_bytes.max(size_of::<FileObject>() as c_int),
             max_pathname: MAX_PATHNAME,
             next: std::ptr::null_mut(),
-            name: app.name.as_ptr(),
-            app_data: Box::into_raw(app).cast(),
+            // SAFETY: never freed.
+            name: unsafe { (*app).name.as_ptr() },
+            app_data: app.cast(),
             open: Some(open),
             delete: Some(delete),
             access: Some(access),
@@ -128,7 +137,10 @@ impl Registration {
         let registration = Registration { registered, api, vfs };
         // SAFETY: the structure is valid and is never freed.
         match unsafe { (api.vfs_register)(registered, c_int::from(make_default)) } {
-            SQLITE_OK => Ok(registration),
+            SQLITE_OK => {
+                NEWEST.store(app, Ordering::Release);
+                Ok(registration)
+            }
             code => Err(Error::Refused(format!("cannot register the VFS: SQLite answers {code}"))),
         }
     }
@@ -167,11 +179,20 @@ fn platform_vfs(api: &Api) -> Result<*mut Sqlite3Vfs> {
     Err(Error::Refused("this SQLite has no VFS of the platform".to_owned()))
 }
 
+/// What a callback works with.
+///
+/// A library may make a VFS of its own out of the default one: it puts our functions beside an `xOpen` of its own, and data of its
+/// own into `pAppData` (PROJ does, and with it GDAL and SpatiaLite). The platform's functions do not look at `pAppData`, so that works on
+/// stock SQLite. Such a VFS gets the data of the one that was registered last.
+///
 /// # Safety
-/// `vfs` was registered by [`Registration::new`].
+/// SQLite, or a library that has our functions, passes `vfs`; one of ours was registered by [`Registration::new`].
 unsafe fn app<'a>(vfs: *mut Sqlite3Vfs) -> &'a AppData {
-    // SAFETY: by contract.
-    unsafe { &*(*vfs).app_data.cast::<AppData>() }
+    // SAFETY: the structure is valid while it is used; `AppData` is never freed.
+    unsafe {
+        let is_ours = (*vfs).open.is_some_and(|its| std::ptr::fn_addr_eq(its, open as Open));
+        &*if is_ours { (*vfs).app_data.cast::<AppData>() } else { NEWEST.load(Ordering::Acquire) }
+    }
 }
 
 unsafe extern "C" fn open(
