@@ -27,6 +27,17 @@ pub struct Peer {
     pub user: u32,
 }
 
+impl Peer {
+    /// True if the process is stopped, as by SIGSTOP, and answers nothing until it is continued; `false` where that is not known. One that is
+    /// traced stops for a moment at each call, and does not count.
+    pub fn is_stopped(self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process)).unwrap_or_default();
+        // The name of the program may have any characters.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        state == Some('T')
+    }
+}
+
 /// A socket, noted as one that a forked child must not have.
 struct Socket {
     // Dropped first: the number may be another file's soon.
@@ -48,6 +59,19 @@ impl Socket {
 
     fn raw(&self) -> RawFd {
         self.descriptor.as_raw_fd()
+    }
+
+    fn set_timeout(&self, option: libc::c_int, ms: u32) -> io::Result<()> {
+        let time = libc::timeval {
+            tv_sec: (ms / 1000) as libc::time_t,
+            tv_usec: (ms % 1000 * 1000) as libc::suseconds_t,
+        };
+        let bytes = size_of::<libc::timeval>() as libc::socklen_t;
+        // SAFETY: a value of so many bytes.
+        check(unsafe {
+            libc::setsockopt(self.raw(), libc::SOL_SOCKET, option, (&raw const time).cast(), bytes)
+        })
+        .map(drop)
     }
 
     fn shut_down(&self) {
@@ -146,20 +170,28 @@ pub struct LocalSocket {
 struct Control([u8; 64]);
 
 impl LocalSocket {
+    /// Most milliseconds that a connection waits where too many wait to be accepted.
+    const LONGEST_CONNECT_MS: u32 = 1000;
+
     /// Connects to an abstract name; `None` where nobody listens.
     ///
     /// # Errors
-    /// Errors of the system.
+    /// Errors of the system; `WouldBlock` where the listener accepts nobody.
     pub fn connect(name: &str) -> io::Result<Option<LocalSocket>> {
         let (address, bytes) = address(name)?;
         let socket = Socket::new()?;
+        socket.set_timeout(libc::SO_SNDTIMEO, Self::LONGEST_CONNECT_MS)?;
         // SAFETY: an address of so many bytes.
         let connected = uninterrupted(|| unsafe {
             libc::connect(socket.raw(), (&raw const address).cast(), bytes) as isize
         });
         match connected {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(None),
-            connected => connected.map(|_| Some(LocalSocket { socket })),
+            connected => {
+                connected?;
+                socket.set_timeout(libc::SO_SNDTIMEO, 0)?;
+                Ok(Some(LocalSocket { socket }))
+            }
         }
     }
 
@@ -188,22 +220,15 @@ impl LocalSocket {
     /// # Errors
     /// Errors of the system.
     pub fn set_timeout(&self, ms: u32) -> io::Result<()> {
-        let time = libc::timeval {
-            tv_sec: (ms / 1000) as libc::time_t,
-            tv_usec: (ms % 1000 * 1000) as libc::suseconds_t,
-        };
-        let bytes = size_of::<libc::timeval>() as libc::socklen_t;
-        // SAFETY: a value of so many bytes.
-        check(unsafe {
-            libc::setsockopt(
-                self.socket.raw(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVTIMEO,
-                (&raw const time).cast(),
-                bytes,
-            )
-        })
-        .map(drop)
+        self.socket.set_timeout(libc::SO_RCVTIMEO, ms)
+    }
+
+    /// Lets [`LocalSocket::send`] fail in the same way.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn set_send_timeout(&self, ms: u32) -> io::Result<()> {
+        self.socket.set_timeout(libc::SO_SNDTIMEO, ms)
     }
 
     /// Sends all bytes, the descriptor with the first of them.
@@ -340,6 +365,39 @@ mod tests {
         assert!(!there.is_open());
         assert_eq!(there.receive(&mut bytes).unwrap().0, 0);
         assert!(there.send(b"nobody", None).is_err(), "and no signal");
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_is_known_for_it() {
+        // SAFETY: the child does nothing but sleep, and is ended below.
+        let child = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                loop {
+                    libc::pause();
+                }
+            }
+            child
+        };
+        let peer = Peer { process: child as u32, user: 0 };
+        let await_state = |is_stopped| {
+            while peer.is_stopped() != is_stopped {
+                std::thread::yield_now();
+            }
+        };
+        let signal = |number| {
+            // SAFETY: a child of this test's.
+            unsafe { libc::kill(child, number) };
+        };
+        await_state(false);
+        signal(libc::SIGSTOP);
+        await_state(true);
+        signal(libc::SIGCONT);
+        await_state(false);
+        signal(libc::SIGKILL);
+        // SAFETY: as above.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        assert!(!peer.is_stopped() && !Peer { process: 0, user: 0 }.is_stopped());
     }
 
     #[test]

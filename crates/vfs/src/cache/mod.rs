@@ -170,6 +170,9 @@ impl Cache {
 
     /// Changes the file by `unseen` while there is no pool, and while none is made, or else by `seen`.
     fn change<T>(&self, db: &Db, seen: impl FnOnce(&Pages) -> T, unseen: impl FnOnce() -> T) -> T {
+        if db.shared().board().is_some() {
+            db.shared().changes().forget();
+        }
         if !db.is_pooled() {
             return unseen();
         }

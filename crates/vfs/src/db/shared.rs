@@ -1,6 +1,6 @@
 //! The half of a database that all its users have in common: plain numbers.
 //!
-//! Nothing here but the board is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
+//! Nothing here but the board and the changes is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
 //! processes share.
 //!
 //! # Invariants
@@ -9,6 +9,7 @@
 //! 3. Only the holder of `tail` writes behind the end of the database, or moves it.
 
 use crate::sync::group_board::Board;
+use crate::sync::group_changes::GroupChanges;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -41,6 +42,8 @@ pub struct Shared {
     promises: AtomicU64,
     /// Where members of a group see what concerns them, too.
     board: OnceLock<Arc<Board>>,
+    /// What the last commits have changed, for members that keep pages.
+    changes: GroupChanges,
 }
 
 impl Default for Shared {
@@ -57,6 +60,7 @@ impl Default for Shared {
             needed: AtomicU64::new(0),
             promises: AtomicU64::new(0),
             board: OnceLock::new(),
+            changes: GroupChanges::default(),
         }
     }
 }
@@ -76,6 +80,8 @@ impl Shared {
 
     /// This process becomes the owner, or is the owner no more.
     pub fn set_owned(&self, owned: bool) {
+        // Recovery, and others, may have changed anything.
+        self.changes.forget();
         self.owned.store(owned, Ordering::SeqCst);
         if let Some(board) = self.board.get() {
             board.set_open(owned);
@@ -107,7 +113,13 @@ impl Shared {
 
     /// The database begins, or ceases, to be used by SQLite's own protocol.
     pub fn set_multi_process(&self, multi_process: bool) {
+        self.changes.forget();
         self.multi_process.store(multi_process, Ordering::SeqCst);
+    }
+
+    /// What the last commits have changed.
+    pub(crate) fn changes(&self) -> &GroupChanges {
+        &self.changes
     }
 
     /// Nothing is known of the file any more: another process may change it.

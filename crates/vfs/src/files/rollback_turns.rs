@@ -3,14 +3,27 @@
 //! # Why
 //! While somebody commits, nobody gets a lock. With SQLite alone those who were refused sleep, and chance decides who is next:
 //! where several processes write all the time, one of them may never be. Here a connection that was refused waits in the writer queue
-//! instead of sleeping, as in WAL mode (`sync/refused_writer.rs`).
+//! instead of sleeping, as in WAL mode (`sync/refused_writer.rs`). A member's statement that is going to write waits there before it has read,
+//! and has the lock of a writer with that of a reader.
 //!
 //! # Invariants
 //! 1. A ticket ends when its connection gives its lock up, or expires. A reader has it for as long as it reads, at most.
 //! 2. Beside other processes there is no order: SQLite's own locks decide.
+//! 3. Every wait is short, and holds no lock that keeps others from ending their transactions. One that is over leaves everything to SQLite's
+//!    busy handler.
 
 use crate::error::{Error, Result};
+use crate::files::handle::Handle;
 use crate::files::main_db::MainFile;
+use crate::sync::lock_table::Level;
+use std::time::{Duration, Instant};
+
+/// How long a transaction waits for its turn before it has read, and a writer for readers to leave.
+const TURN_WAIT: Duration = Duration::from_millis(5);
+/// How long a turn lasts that is not used.
+const UNUSED: Duration = Duration::from_millis(10);
+/// The time between two looks whether the readers have left.
+const GLANCE: Duration = Duration::from_micros(50);
 
 impl MainFile {
     /// True where those that wait for a lock stand in line.
@@ -19,6 +32,70 @@ impl MainFile {
             && !self.uses_wal_index
             && !self.connection.internal
             && !self.is_beside_others()
+    }
+
+    /// True where a member may hold its transaction back until it commits: its files are the owner's memory, and it has none in use.
+    pub(crate) fn may_be_held(&self) -> bool {
+        self.takes_turns()
+            && self.connection.may_hold()
+            && self.database.is_owned()
+            && self.database.wal().is_none()
+            && self.rollback_txn.is_none()
+            && !self.left_wal_index
+    }
+
+    /// True if the connection has a transaction of pages.
+    pub(crate) fn has_transaction(&self) -> bool {
+        !self.rollback_txn.is_none()
+    }
+
+    /// True if the connection writes, alone.
+    pub(crate) fn writes_alone(&self) -> bool {
+        self.connection.reader_slot.level() == Level::Exclusive
+    }
+
+    /// Drops what a transaction has written.
+    pub(crate) fn drop_transaction(&mut self) {
+        self.rollback_txn.end(&self.connection);
+        // It has the lock of a writer until SQLite gives that back.
+        self.connection.begin_writing();
+    }
+
+    /// Takes the lock of a reader, and for a statement of a member's that is going to write that of a writer as well, in its turn. Answers whether
+    /// it has the latter.
+    pub(crate) fn begin_in_turn(&mut self, writes: bool) -> Result<bool> {
+        let takes_turn = writes && !self.read_only && self.takes_turns() && self.database.wal().is_none();
+        // What is in the way is said once SQLite asks for the lock.
+        if !takes_turn || self.may_begin().is_err() {
+            self.lock(Level::Shared)?;
+            return Ok(false);
+        }
+        // One that was refused has waited while SQLite let it sleep.
+        let wait = if self.refused.is_some() { Duration::ZERO } else { TURN_WAIT };
+        let queue = self.database.writer_queue().clone();
+        if !queue.await_turn(self.id, Instant::now(), wait, UNUSED) {
+            self.connection.disturb();
+            self.leave_note();
+            return Err(Error::Busy);
+        }
+        let reserved = self.lock(Level::Shared).map(|()| self.lock(Level::Reserved).is_ok());
+        if !matches!(reserved, Ok(true)) {
+            queue.leave_unless_writing(self.id);
+        }
+        reserved
+    }
+
+    /// Takes the lock of a writer that is alone, for a member. The readers in its way are waited for: one that has just ended may not have said so.
+    pub(crate) fn lock_alone(&mut self) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let locked = self.lock(Level::Exclusive);
+            let waits = matches!(locked, Err(Error::Busy)) && begun.elapsed() < TURN_WAIT;
+            if !waits || !self.takes_turns() || self.connection.reader_slot.level() != Level::Pending {
+                return locked;
+            }
+            std::thread::sleep(GLANCE);
+        }
     }
 
     /// Refuses the lock of a writer where it is another one's turn.

@@ -306,6 +306,12 @@ fn likely_page_bytes(written: usize, len: u64) -> usize {
     if is_size && len.is_multiple_of(written as u64) { written } else { 512 }
 }
 
+/// Members keep pages. Where it is not known which have changed, they keep none.
+fn note_for_members(database: &OpenDatabase, held: &DirtyPages, is_known: bool) {
+    let changes = database.db().shared().changes();
+    if is_known { changes.note(held.page_numbers().into_iter()) } else { changes.forget() }
+}
+
 fn commit(database: &Arc<OpenDatabase>, held: &mut DirtyPages) -> Result<()> {
     if held.is_empty() {
         return Ok(());
@@ -315,5 +321,8 @@ fn commit(database: &Arc<OpenDatabase>, held: &mut DirtyPages) -> Result<()> {
     let committed = database.rollback_log().commit(database, held, durability);
     // Also where that has failed: readers go on with what is in the file then.
     database.cache().publish(database.db(), database.rollback_log(), held.changed_numbers(), page_bytes);
+    if database.serves_group() {
+        note_for_members(database, held, committed.is_ok() && page_bytes == held.page_bytes());
+    }
     committed
 }

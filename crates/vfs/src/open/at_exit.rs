@@ -6,7 +6,8 @@
 //! journals that closes have kept ([`KeptLogs`]) are of no use any more.
 //!
 //! # Promises
-//! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open.
+//! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open. But the transactions of other
+//!    processes, for which this one commits (`sharing=group`), may end first: a second is left for that.
 //! 2. A forked child does nothing: what waits is its parent's.
 
 use crate::db::KeptLogs;
@@ -38,6 +39,7 @@ pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
 /// Leaves all databases as another program expects them. For the end of the process.
 pub fn leave() {
     let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
+    open.iter().for_each(|database| database.end_group_in_order());
     bring_home(&open);
     let is_owned = |database: &&Arc<OpenDatabase>| database.db().shared().was_owned();
     let owned: Vec<FileId> = open.iter().filter(is_owned).map(|database| database.db().file().id()).collect();

@@ -15,7 +15,7 @@ use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::at_exit;
 use crate::open::checkpointer::Checkpointer;
-use crate::open::group::OwnGroup;
+use crate::open::group::{GroupEnd, OwnGroup};
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
 use crate::open::idle::Idle;
@@ -64,6 +64,7 @@ pub struct OpenDatabase {
     /// A pointer to this value where it is shared, for threads that keep the database open.
     pub(super) weak_self: OnceLock<Weak<OpenDatabase>>,
     pub(super) serves_group: AtomicBool,
+    pub(super) group_end: GroupEnd,
     /// Dropped last: whoever finds the name free finds the file closed.
     pub(super) group: OwnGroup,
 }
@@ -140,6 +141,7 @@ impl OpenDatabase {
             native: AtomicBool::new(false),
             weak_self: OnceLock::new(),
             serves_group: AtomicBool::new(false),
+            group_end: GroupEnd::default(),
             group: OwnGroup::default(),
         }
     }

@@ -5,7 +5,13 @@ use crate::sync::group_board::Board;
 use litefoot_storage::os::LocalListener;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long the end of a process waits for the transactions of its members.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+/// The time between two looks whether they have ended.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// The name of a database whose owner serves members; it is free again when this is dropped.
 pub(crate) struct Group {
@@ -25,6 +31,30 @@ impl Drop for Group {
     }
 }
 
+/// The end of a group whose owner's process ends: transactions that are under way go on for a while, and none begins.
+#[derive(Default)]
+pub(crate) struct GroupEnd {
+    has_begun: AtomicBool,
+    /// Members' connections that are in a transaction.
+    busy: AtomicUsize,
+}
+
+impl GroupEnd {
+    /// True if no transaction of a member's begins any more: it begins with the next owner.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::SeqCst)
+    }
+
+    /// A member's connection is in a transaction from now on, or is not.
+    pub(crate) fn count(&self, is_busy: bool) {
+        if is_busy {
+            self.busy.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.busy.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
 /// The group of a database, where it has one.
 pub(super) type OwnGroup = Mutex<Option<Group>>;
 
@@ -41,6 +71,12 @@ impl OpenDatabase {
         Some(listener)
     }
 
+    /// Members are served, without a listener.
+    #[cfg(test)]
+    pub(crate) fn serves_group_in_test(&self) {
+        self.serves_group.store(true, Ordering::Relaxed);
+    }
+
     /// True if other processes' connections may be this process's.
     pub(crate) fn serves_group(&self) -> bool {
         self.serves_group.load(Ordering::Relaxed)
@@ -49,6 +85,29 @@ impl OpenDatabase {
     /// The board of the group, where somebody may look at it.
     pub(crate) fn board(&self) -> Option<&Arc<Board>> {
         self.db.shared().board()
+    }
+
+    /// How the group ends.
+    pub(crate) fn group_end(&self) -> &GroupEnd {
+        &self.group_end
+    }
+
+    /// The process ends: waits for the transactions of members that are under way, at most [`LAST_WAIT`].
+    pub(super) fn end_group_in_order(&self) {
+        if !self.serves_group() || !self.db.is_of_this_process() {
+            return;
+        }
+        self.group_end.has_begun.store(true, Ordering::SeqCst);
+        // Members that begin without a message find so, too.
+        if let Some(board) = self.board() {
+            board.set_open(false);
+        }
+        let begun = Instant::now();
+        let is_busy =
+            || self.group_end.busy.load(Ordering::SeqCst) > 0 || self.wal_index.is_shared_by_members();
+        while is_busy() && begun.elapsed() < LAST_WAIT {
+            std::thread::sleep(GLANCE);
+        }
     }
 
     /// No further member is served.

@@ -61,6 +61,10 @@ figures! {
     lease_refused: Gauge,
     /// Milliseconds in the multi-process state; the present ones are added when it ends.
     shared_ms: Counter,
+    /// Connections of other processes that this process serves (sharing=group).
+    members: Gauge,
+    /// Calls of these connections that were answered.
+    member_calls: Counter,
     /// Directories that were synced.
     directory_syncs: Counter,
     /// Bytes of the commit log that are in use.

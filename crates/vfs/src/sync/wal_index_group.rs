@@ -127,6 +127,17 @@ impl WalIndex {
         self.state().has_members()
     }
 
+    /// Tells whether a member reads by its seat.
+    pub(crate) fn is_shared_by_members(&self) -> bool {
+        self.state().shared_by_members() != 0
+    }
+
+    /// Tells whether the member of a seat reads by it.
+    pub(crate) fn is_shared_by(&self, seat: usize) -> bool {
+        let state = self.state();
+        state.group.as_ref().and_then(|group| group.board.seat(seat)).is_some_and(|seat| seat.seen() != 0)
+    }
+
     /// Makes the header invalid: the next reader makes the index again, from all that is complete in the log. The caller holds the
     /// write slot, or nobody uses the index.
     pub fn invalidate(&self) {

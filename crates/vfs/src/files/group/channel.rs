@@ -4,14 +4,16 @@
 //! 1. Writes wait for the next call that wants a reply, and go with it: they arrive before it.
 //! 2. A stream that has failed once is never used again: nobody knows how far the owner has come.
 //! 3. A forked child does not use its parent's stream.
+//! 4. An owner may take its time: a device may be slow. But one that is stopped answers nothing, and is given up within [`LOOK_AFTER`] or two.
 
 use crate::error::{Error, Result};
 use crate::files::group::protocol::{Call, Incoming, Outcome, Reply};
 use crate::sync::group_board::Board;
 use litefoot_storage::fork;
-use litefoot_storage::os::{LocalSocket, NamelessMemory};
+use litefoot_storage::os::{LocalSocket, NamelessMemory, Peer};
 use litefoot_storage::sync::Mutex;
 use std::cell::RefCell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -23,6 +25,9 @@ const MOST_WAITING: usize = 256 << 10;
 /// How long after a refusal SQLite's busy handler has begun to sleep.
 const REFUSAL_LASTS: Duration = Duration::from_millis(10);
 
+/// How long a reply may take before the member looks whether its owner has been stopped.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
+
 /// A stream to the owner of a database, for one connection.
 pub(crate) struct Channel {
     socket: LocalSocket,
@@ -31,6 +36,8 @@ pub(crate) struct Channel {
     /// The process that has made it, as a number of forks.
     generation: u32,
     is_broken: AtomicBool,
+    /// The owner, where the system says who that is.
+    owner: Option<Peer>,
     buffers: Mutex<Buffers>,
     /// Where owner and members see each other, and the connection's seat there.
     board: Option<(Board, usize)>,
@@ -51,7 +58,10 @@ thread_local! {
 impl Channel {
     /// A stream to the owner of the database at `path`.
     pub(super) fn new(socket: LocalSocket, path: &Path) -> Channel {
+        // Without a limit a reply is waited for.
+        let _ = socket.set_timeout(LOOK_AFTER.as_millis() as u32);
         Channel {
+            owner: socket.peer().ok(),
             socket,
             path: path.to_owned(),
             generation: fork::generation(),
@@ -108,7 +118,7 @@ impl Channel {
         self.is_broken.store(true, Ordering::Release);
         Error::Io(format!(
             "{}: the process that commits for this group of processes has ended in the middle of this transaction, which has not \
-             been acknowledged; run it again",
+             been acknowledged; look whether it is there, and run it again",
             self.path.display()
         ))
     }
@@ -132,13 +142,24 @@ impl Channel {
 
     /// Makes a call, and has `then` look at its reply.
     pub(super) fn ask<T>(&self, call: &Call<'_>, then: impl FnOnce(&Reply<'_>) -> Result<T>) -> Result<T> {
+        self.ask_until(None, call, then)
+    }
+
+    /// The same, where the reply comes until then, or the stream is given up.
+    pub(super) fn ask_until<T>(
+        &self,
+        until: Option<Instant>,
+        call: &Call<'_>,
+        then: impl FnOnce(&Reply<'_>) -> Result<T>,
+    ) -> Result<T> {
         self.check()?;
         let mut buffers = self.buffers.lock();
         call.encode(true, &mut buffers.outgoing);
         let sent = self.socket.send(&buffers.outgoing, None);
         buffers.outgoing.clear();
         sent.map_err(|_| self.lost())?;
-        let Ok(Some(frame)) = buffers.incoming.next(&self.socket) else { return Err(self.lost()) };
+        self.await_reply(&mut buffers.incoming, until)?;
+        let Some(frame) = buffers.incoming.take() else { return Err(self.lost()) };
         let Some(reply) = Reply::decode(frame) else { return Err(self.lost()) };
         if reply.outcome == Outcome::Busy && reply.flag {
             let _ = REFUSED.try_with(|note| *note.borrow_mut() = Some((self.own.clone(), Instant::now())));
@@ -149,6 +170,45 @@ impl Channel {
         }
     }
 
+    fn await_reply(&self, incoming: &mut Incoming, until: Option<Instant>) -> Result<()> {
+        let is_late = || until.is_some_and(|until| Instant::now() >= until);
+        loop {
+            match incoming.await_frame(&self.socket) {
+                Ok(true) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self.owner {
+                    Some(owner) if owner.is_stopped() => return Err(self.given_up()),
+                    _ if is_late() => return Err(self.lost()),
+                    _ => {}
+                },
+                Ok(false) | Err(_) => return Err(self.lost()),
+            }
+        }
+    }
+
+    /// True while the owner is stopped.
+    pub(super) fn is_owner_stopped(&self) -> bool {
+        self.owner.is_some_and(Peer::is_stopped)
+    }
+
+    /// The owner is stopped in the middle of a call. Once it is continued, it finds the end of the stream.
+    #[cold]
+    fn given_up(&self) -> Error {
+        self.is_broken.store(true, Ordering::Release);
+        self.socket.close();
+        self.stopped()
+    }
+
+    /// The error of a transaction whose owner is stopped.
+    #[cold]
+    pub(super) fn stopped(&self) -> Error {
+        let process = self.owner.map_or(0, |owner| owner.process);
+        Error::Io(format!(
+            "{}: process {process}, which commits for this group of processes, has been stopped; continue it, or end it. The transaction \
+             has not been acknowledged: look whether it is there, and run it again",
+            self.path.display()
+        ))
+    }
+
     /// Makes a call of which only the end counts.
     pub(super) fn tell(&self, call: &Call<'_>) -> Result<()> {
         self.ask(call, |_| Ok(()))
@@ -157,13 +217,6 @@ impl Channel {
     /// The memory that has come with the last reply.
     pub(super) fn take_memory(&self) -> Option<NamelessMemory> {
         self.buffers.lock().incoming.descriptor.take().map(NamelessMemory::of)
-    }
-
-    /// Gives the owner so long for each reply; `None` waits for ever.
-    pub(super) fn set_timeout(&self, time: Option<Duration>) {
-        let ms = time.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
-        // Without one a reply is waited for.
-        let _ = self.socket.set_timeout(ms);
     }
 }
 

@@ -23,6 +23,7 @@ use litefoot_storage::file::{FileId, FileKind};
 use litefoot_storage::os::{LocalListener, LocalSocket, Peer};
 use litefoot_storage::thread;
 use std::ffi::c_int;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +48,8 @@ pub(crate) enum Met {
     Nobody(LocalListener),
     /// An owner, which serves it.
     Owner(Arc<Channel>),
+    /// An owner that is stopped: nobody can use the database.
+    Stopped(u32),
     /// It opens the database as one that has no group.
     Stranger,
 }
@@ -84,7 +87,17 @@ impl Vfs {
         };
         let opening = opening(!is_writable);
         let met = self.meet(path, flags, &opening)?;
-        let Met::Owner(channel) = met else { return Ok(Joined::Open(met)) };
+        let channel = match met {
+            Met::Owner(channel) => channel,
+            Met::Stopped(process) => {
+                return Err(Error::Refused(format!(
+                    "{}: process {process}, which commits for this group of processes, is stopped; continue it, or end it, and open the \
+                     database again",
+                    path.display()
+                )));
+            }
+            met => return Ok(Joined::Open(met)),
+        };
         let link = Link::new(opening, self.weak(), channel);
         self.links.add(&link);
         let flags = if is_writable { flags } else { to_read_only(flags) };
@@ -100,10 +113,18 @@ impl Vfs {
             if let Ok(Some(listener)) = LocalListener::bind(&name) {
                 return Ok(Met::Nobody(listener));
             }
-            let Ok(connected) = LocalSocket::connect(&name) else { return Ok(Met::Stranger) };
+            let connected = match LocalSocket::connect(&name) {
+                Ok(connected) => connected,
+                // It is busy, or stopped.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+                Err(_) => return Ok(Met::Stranger),
+            };
             if let Some(socket) = connected {
-                if !socket.peer().is_ok_and(is_trusted) {
+                let Some(owner) = socket.peer().ok().filter(|peer| is_trusted(*peer)) else {
                     return Ok(Met::Stranger);
+                };
+                if owner.is_stopped() {
+                    return Ok(Met::Stopped(owner.process));
                 }
                 match greet(socket, path, opening) {
                     Greeting::Served(channel) => return Ok(Met::Owner(channel)),
@@ -162,14 +183,12 @@ enum Greeting {
 
 fn greet(socket: LocalSocket, path: &Path, opening: &Opening) -> Greeting {
     let channel = Channel::new(socket, path);
-    channel.set_timeout(Some(GREETING));
     let flags = if opening.read_only { READ_ONLY } else { 0 }
         | if opening.powersafe_overwrite { POWERSAFE } else { 0 };
     let build = build();
     let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(build.as_bytes());
-    match channel.ask(&call, |reply| Ok(reply.value)) {
+    match channel.ask_until(Some(Instant::now() + GREETING), &call, |reply| Ok(reply.value)) {
         Ok(seat) => {
-            channel.set_timeout(None);
             let seat = usize::try_from(seat).ok().filter(|_| seat != NO_SEAT);
             Greeting::Served(channel.sit_down(seat))
         }
@@ -182,7 +201,8 @@ fn greet(socket: LocalSocket, path: &Path, opening: &Opening) -> Greeting {
 fn accept(listener: &LocalListener, vfs: &Weak<Vfs>, database: &Weak<OpenDatabase>) {
     while let Ok(socket) = listener.accept() {
         let (Some(vfs), Some(database)) = (vfs.upgrade(), database.upgrade()) else { return };
-        if !socket.peer().is_ok_and(is_trusted) {
+        // One that comes at the end looks for the next owner.
+        if !socket.peer().is_ok_and(is_trusted) || database.group_end().has_begun() {
             continue;
         }
         // Where there is no thread, the member finds the stream closed, and tries again for a while.
@@ -226,10 +246,10 @@ pub(super) fn join_again(link: &Arc<Link>) -> Result<Arc<Channel>> {
     let vfs = link.vfs.upgrade().ok_or(Error::Busy)?;
     let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < PATIENCE && !link.channel().is_owner_stopped() {
         match vfs.meet(path, flags, opening)? {
             Met::Owner(channel) => return Ok(channel),
-            Met::Stranger => break,
+            Met::Stranger | Met::Stopped(_) => break,
             Met::Nobody(listener) => {
                 // It is kept open until the connection is one of its members.
                 let _database = vfs.own_for_group(opening, flags, listener)?;
@@ -238,6 +258,11 @@ pub(super) fn join_again(link: &Arc<Link>) -> Result<Arc<Channel>> {
                 }
             }
         }
+    }
+    let channel = link.channel();
+    if channel.is_owner_stopped() && link.open_flags(FileOf::Wal).is_some() {
+        // In WAL mode SQLite would ask again and again, and then speak of its protocol.
+        return Err(channel.stopped());
     }
     // One is just beginning, or just ending: SQLite's busy handler decides.
     Err(Error::Busy)

@@ -3,9 +3,11 @@
 use crate::db::Companion;
 use crate::error::Result;
 use crate::ffi::api::Api;
+use crate::ffi::codes::SQLITE_ACCESS_EXISTS;
 use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::Channel;
+use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::vfs::Vfs;
@@ -38,6 +40,8 @@ pub(crate) struct Link {
     /// The journal and the log that are open, with their flags.
     open: Mutex<[Option<c_int>; 2]>,
     pub(super) commits: Commits,
+    /// Its rollback-journal transaction, and the pages that it keeps.
+    pub(super) txn: Mutex<HeldTxn>,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
@@ -52,6 +56,7 @@ impl Link {
             channel: Mutex::new(channel),
             open: Mutex::default(),
             commits: Commits::default(),
+            txn: Mutex::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })
@@ -87,17 +92,27 @@ impl Link {
 
     /// The statement that a call of SQLite's is for.
     pub(super) fn statement(&self) -> MembersStatement {
-        let handle = self.handle.get().filter(|_| !self.is_shared.load(Ordering::Relaxed));
-        handle.map_or(MembersStatement::UNKNOWN, |handle| MembersStatement::of(*handle))
+        self.known_handle().map_or(MembersStatement::UNKNOWN, MembersStatement::of)
+    }
+
+    /// SQLite's handle of the connection that a call is for, where that is known.
+    pub(super) fn known_handle(&self) -> Option<Connection> {
+        self.handle.get().copied().filter(|_| !self.is_shared.load(Ordering::Relaxed))
     }
 
     /// Deletes the journal or the log.
     pub(crate) fn delete(&self, file: FileOf, sync_directory: bool) -> Result<()> {
+        if self.delete_held(file) {
+            return Ok(());
+        }
         self.channel().tell(&Call::new(Operation::Delete, file, u64::from(sync_directory), 0))
     }
 
     /// True if the journal or the log is there, by SQLite's flags.
     pub(crate) fn access(&self, file: FileOf, flags: c_int) -> Result<bool> {
+        if flags == SQLITE_ACCESS_EXISTS && self.has_no_companions() {
+            return Ok(false);
+        }
         let call = Call::new(Operation::Access, file, flags as u64, 0);
         self.channel().ask(&call, |reply| Ok(reply.flag))
     }

@@ -7,10 +7,12 @@
 //! 3. What SQLite gives back it always can, also where the owner is gone: everything of the transaction is then.
 
 use crate::error::{Error, Result, last_errno};
-use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
+use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_OPEN_CREATE};
 use crate::files::group::channel::Channel;
+use crate::files::group::held_txn::{HeldJournal, HeldTxn};
 use crate::files::group::link::Link;
 use crate::files::group::member_index::MemberIndex;
+use crate::files::group::member_rollback::Held;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// Reads bytes of a file.
-fn read(channel: &Arc<Channel>, file: FileOf, buf: &mut [u8], offset: u64) -> Result<()> {
+pub(super) fn read(channel: &Arc<Channel>, file: FileOf, buf: &mut [u8], offset: u64) -> Result<()> {
     let call = Call::new(Operation::Read, file, offset, buf.len() as u64);
     channel.ask(&call, |reply| {
         if reply.data.len() != buf.len() {
@@ -124,6 +126,7 @@ impl MemberFile {
             super::check_wal_mode(&channel, &self.link.opening.path)?;
         }
         self.index.map_again(&channel)?;
+        *self.link.txn.lock() = HeldTxn::default();
         self.link.set_channel(channel.clone());
         self.channel = channel;
         Ok(())
@@ -146,6 +149,9 @@ impl MemberFile {
 
 impl Handle for MemberFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if let Held::Done(()) = self.read_held(buf, offset)? {
+            return Ok(());
+        }
         let read_once = |this: &MemberFile, buf: &mut [u8]| read(&this.channel, FileOf::Main, buf, offset);
         let result = read_once(self, buf);
         // SQLite reads the header when it opens the file, without a lock.
@@ -157,21 +163,33 @@ impl Handle for MemberFile {
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        if let Held::Done(()) = self.write_held(buf, offset)? {
+            return Ok(());
+        }
         let call = Self::call(Operation::Write, offset, 0).with(buf);
         // Others may read a page from the file as soon as the index says so.
         if self.index.checkpoints() { self.tell(&call) } else { self.channel.defer(&call) }
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
+        if let Held::Done(()) = self.truncate_held(len)? {
+            return Ok(());
+        }
         self.tell(&Self::call(Operation::Truncate, len, 0))
     }
 
     fn sync(&mut self) -> Result<()> {
+        if let Held::Done(()) = self.sync_held() {
+            return Ok(());
+        }
         self.tell(&Self::call(Operation::Sync, 0, 0))
     }
 
     fn size(&mut self) -> Result<u64> {
-        size(&self.channel, FileOf::Main)
+        match self.size_held() {
+            Held::Done(len) => Ok(len),
+            Held::Asks => size(&self.channel, FileOf::Main),
+        }
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
@@ -185,14 +203,22 @@ impl Handle for MemberFile {
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
-        let call = Self::call(Operation::Lock, to as u64, 0);
-        if to == Level::Shared { self.begin(|this| this.tell(&call)) } else { self.tell(&call) }?;
+        match to {
+            level if level <= self.level => {}
+            Level::None => {}
+            Level::Shared => self.begin_transaction()?,
+            Level::Reserved => self.reserve()?,
+            Level::Pending | Level::Exclusive => self.lock_alone()?,
+        }
         self.level = self.level.max(to);
         Ok(())
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {
         self.level = self.level.min(to);
+        if !self.end_transaction(to) {
+            return Ok(());
+        }
         self.give_back(&Self::call(Operation::Unlock, to as u64, 0))
     }
 
@@ -205,13 +231,18 @@ impl Handle for MemberFile {
             Control::LockState(state) => *state = self.level as c_int,
             Control::LastErrno(errno) => *errno = last_errno(),
             Control::PersistWal(value) => {
-                *value = self.control_of(ControlKind::PersistWal, i64::from(*value) as u64)? as c_int;
+                let wanted = i64::from(*value) as u64;
+                *value = self.begin(|this| this.control_of(ControlKind::PersistWal, wanted))? as c_int;
                 self.persist_wal = *value != 0;
             }
             Control::PowersafeOverwrite(value) => {
-                *value = self.control_of(ControlKind::PowersafeOverwrite, i64::from(*value) as u64)? as c_int;
+                let wanted = i64::from(*value) as u64;
+                *value =
+                    self.begin(|this| this.control_of(ControlKind::PowersafeOverwrite, wanted))? as c_int;
                 self.powersafe_overwrite = *value != 0;
             }
+            // The owner has looked when the transaction began.
+            Control::HasMoved(moved) if self.link.has_no_companions() => *moved = 0,
             Control::HasMoved(moved) => *moved = self.control_of(ControlKind::HasMoved, 0)? as c_int,
             Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
             Control::ExternalReader(is_there) => {
@@ -222,8 +253,14 @@ impl Handle for MemberFile {
                 self.receives_file_controls = true;
                 self.begin(|this| this.control_of(ControlKind::Connected, 0))?;
             }
-            Control::SeveralFiles => drop(self.control_of(ControlKind::SeveralFiles, 0)?),
+            Control::SeveralFiles => {
+                self.link.carry()?;
+                self.control_of(ControlKind::SeveralFiles, 0)?;
+            }
             Control::CommitDone => {
+                if let Held::Done(()) = self.commit_held()? {
+                    return Ok(Handled::Yes);
+                }
                 self.index.check_published(&self.link)?;
                 self.control_of(ControlKind::CommitDone, 0)?;
             }
@@ -238,12 +275,16 @@ impl Handle for MemberFile {
                 }
                 let has_value = u64::from(call.value.is_some());
                 let pragma = Self::call(Operation::Pragma, has_value, 0).with(&data);
-                return self.channel.ask(&pragma, |reply| {
-                    if reply.value & 1 != 0 {
-                        *call.answer = Some(String::from_utf8_lossy(reply.data).into_owned());
-                    }
-                    Ok(if reply.flag { Handled::Yes } else { Handled::No })
-                });
+                let (is_known, answer) = self.begin(|this| {
+                    this.channel.ask(&pragma, |reply| {
+                        let text = (reply.value & 1 != 0).then(|| String::from_utf8_lossy(reply.data));
+                        Ok((reply.flag, text.map(|text| text.into_owned())))
+                    })
+                })?;
+                if answer.is_some() {
+                    *call.answer = answer;
+                }
+                return Ok(if is_known { Handled::Yes } else { Handled::No });
             }
         }
         Ok(Handled::Yes)
@@ -296,6 +337,11 @@ pub(crate) struct MemberCompanion {
 impl MemberCompanion {
     /// Opens the journal or the log of a connection; answers the flags that it has, too.
     pub(crate) fn open(link: Arc<Link>, file: FileOf, flags: c_int) -> Result<(MemberCompanion, c_int)> {
+        if file == FileOf::Journal && flags & SQLITE_OPEN_CREATE != 0 && link.open_journal(flags) {
+            return Ok((MemberCompanion { link, file, end: 0, commits: false }, flags));
+        }
+        // A log begins, or a journal waits.
+        link.carry()?;
         let call = Call::new(Operation::Open, file, flags as u64, 0);
         let out = link.channel().ask(&call, |reply| Ok(reply.value as c_int))?;
         link.note_open(file, Some(flags));
@@ -317,14 +363,25 @@ impl MemberCompanion {
         }
         self.commits
     }
+
+    /// Does something with the journal, where it is memory of this process.
+    fn in_memory<T>(&self, change: impl FnOnce(&mut HeldJournal) -> Option<T>) -> Result<Option<T>> {
+        if self.file == FileOf::Journal { self.link.with_journal(change) } else { Ok(None) }
+    }
 }
 
 impl Handle for MemberCompanion {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if let Some(count) = self.in_memory(|journal| Some(journal.read(buf, offset)))? {
+            return if count < buf.len() { Err(Error::ShortRead) } else { Ok(()) };
+        }
         read(&self.link.channel(), self.file, buf, offset)
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
+        if self.in_memory(|journal| journal.write(buf, offset).then_some(()))?.is_some() {
+            return Ok(());
+        }
         let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
         let is_urgent = self.is_urgent(buf, offset);
         if is_urgent && !self.link.commits.awaits_sync() {
@@ -335,10 +392,17 @@ impl Handle for MemberCompanion {
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
+        if self.in_memory(|journal| journal.set_len(len).then_some(()))?.is_some() {
+            return Ok(());
+        }
         self.link.channel().tell(&Call::new(Operation::Truncate, self.file, len, 0))
     }
 
     fn sync(&mut self) -> Result<()> {
+        // One that is memory is made durable where it becomes a file.
+        if self.in_memory(|_| Some(()))?.is_some() {
+            return Ok(());
+        }
         self.link.channel().tell(&Call::new(Operation::Sync, self.file, 0, 0))?;
         if self.file == FileOf::Wal {
             self.link.commits.note_sync(self.commits);
@@ -347,10 +411,16 @@ impl Handle for MemberCompanion {
     }
 
     fn size(&mut self) -> Result<u64> {
+        if let Some(len) = self.in_memory(|journal| Some(journal.bytes.len() as u64))? {
+            return Ok(len);
+        }
         size(&self.link.channel(), self.file)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
+        if self.file == FileOf::Journal && self.link.close_journal() {
+            return Ok(());
+        }
         self.link.note_open(self.file, None);
         let channel = self.link.channel();
         match channel.tell(&Call::new(Operation::Close, self.file, 0, 0)) {

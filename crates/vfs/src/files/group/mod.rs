@@ -30,15 +30,23 @@
 //! | `link` | a member's connection, over all its owners |
 //! | `member_file` | the files of a member's connection |
 //! | `member_index` | its wal-index, and what goes without a message |
+//! | `held_txn` | its rollback-journal transaction, which the owner hears of when it commits |
+//! | `kept_pages` | the pages that it keeps between transactions |
+//! | `member_rollback` | its file while a transaction is held |
+//! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
 //! | `joining` | finding the owner, or becoming it |
 //! | `statement` | what a member tells of its statement |
 
+mod batch;
 mod channel;
+mod held_txn;
 mod joining;
+mod kept_pages;
 pub(crate) mod link;
 pub(crate) mod member_file;
 mod member_index;
+mod member_rollback;
 mod owner;
 pub(crate) mod protocol;
 mod statement;

@@ -22,6 +22,7 @@ use crate::files::handle::{Control, Handle, Handled, PragmaCall};
 use crate::files::main_db::MainFile;
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
+use crate::stats::Stats;
 use crate::sync::lock_table::Level;
 use crate::sync::refused_writer;
 use litefoot_storage::os::{LocalSocket, NamelessMemory};
@@ -31,6 +32,7 @@ use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The longest sleep of SQLite's busy handler.
@@ -45,6 +47,11 @@ impl MainFile {
     /// Notes which statement the next call of a member's is for.
     fn note_statement(&self, statement: MembersStatement) {
         self.connection.note_statement(statement);
+    }
+
+    /// True if it has a lock, or a slot, that it has not between transactions.
+    fn is_in_transaction(&self) -> bool {
+        !self.connection.reader_slot.is_idle() || !self.slots.is_empty() || self.reads()
     }
 
     /// Closes the handle of a process that has died, at any point of a transaction.
@@ -67,6 +74,8 @@ pub(super) struct Served {
     memory: Option<Arc<NamelessMemory>>,
     /// Its seat on the board.
     seat: Option<usize>,
+    /// True while its member is in a transaction, as far as the calls say.
+    is_busy: bool,
     /// The failure of a write that nobody has heard of yet.
     failed: Option<Error>,
     buffer: Vec<u8>,
@@ -98,6 +107,7 @@ impl Served {
         let read_only = flags & READ_ONLY != 0;
         let main = MainFile::new(database.clone(), read_only, flags & POWERSAFE != 0, false);
         main.note_member();
+        Stats::add(&database.db().counters().members, 1);
         Served {
             vfs,
             seat: database.wal_index().take_seat(),
@@ -105,6 +115,7 @@ impl Served {
             main: Some(Box::new(main)),
             companions: [None, None],
             memory: None,
+            is_busy: false,
             failed: None,
             buffer: Vec::new(),
         }
@@ -121,7 +132,13 @@ impl Served {
         while self.main.is_some() {
             let Ok(Some(frame)) = incoming.next(socket) else { break };
             let Some((call, wants_reply)) = Call::decode(frame) else { break };
+            if call.operation.begins() && self.database.group_end().has_begun() && !self.is_in_transaction() {
+                // The end of the stream sends the member to the next owner.
+                break;
+            }
             let result = self.answer(&call);
+            Stats::add(&self.database.db().counters().member_calls, u64::from(wants_reply));
+            self.note_busy();
             if !wants_reply {
                 if let Err(error) = result {
                     self.failed.get_or_insert(error);
@@ -137,6 +154,20 @@ impl Served {
             }
         }
         self.end();
+    }
+
+    /// True if the member is in a transaction, by its locks, its slots, or its seat.
+    fn is_in_transaction(&self) -> bool {
+        let reads_by_seat = |seat| self.database.wal_index().is_shared_by(seat);
+        self.is_busy || self.seat.is_some_and(reads_by_seat)
+    }
+
+    fn note_busy(&mut self) {
+        let is_busy = self.main.as_ref().is_some_and(|main| main.is_in_transaction());
+        if is_busy != self.is_busy {
+            self.is_busy = is_busy;
+            self.database.group_end().count(is_busy);
+        }
     }
 
     /// Carries a call out. A panic latches the database.
@@ -208,7 +239,7 @@ impl Served {
             Operation::Sync => self.file(call.file)?.sync().map(|()| Answer::default()),
             Operation::Size => self.file(call.file)?.size().map(Answer::value),
             Operation::Close => self.close(call.file).map(|()| Answer::default()),
-            Operation::Lock => self.main()?.lock(level(a)?).map(|()| Answer::default()),
+            Operation::Lock => self.lock(level(a)?),
             Operation::Unlock => self.main()?.unlock(level(a)?).map(|()| Answer::default()),
             Operation::IsReserved => self.main()?.is_reserved().map(Answer::flag),
             Operation::Control => self.control(ControlKind::of(a).ok_or_else(unexpected)?, b),
@@ -247,8 +278,16 @@ impl Served {
                 main.note_seat_read(None);
                 Ok(Answer::flag(main.take_turn()))
             }
+            Operation::Begin => self.begin(call),
+            Operation::Commit => self.commit(call),
             Operation::Hello => Err(unexpected()),
         }
+    }
+
+    fn lock(&mut self, to: Level) -> Result<Answer> {
+        let main = self.main()?;
+        if to == Level::Exclusive { main.lock_alone() } else { main.lock(to) }?;
+        Ok(Answer::flag(self.database.db().shared().is_multi_process()))
     }
 
     /// The path of the journal or the log.
@@ -360,10 +399,13 @@ impl Served {
             self.companions = [None, None];
             self.leave_memory();
         }
+        self.note_busy();
         self.leave_seat();
     }
 
     fn leave_seat(&mut self) {
+        // It only grows and shrinks by one for each connection.
+        self.database.db().counters().members.fetch_sub(1, Ordering::Relaxed);
         if let Some(seat) = self.seat.take() {
             self.database.wal_index().leave_seat(seat);
         }
@@ -399,5 +441,6 @@ fn sleep(time: Duration) -> bool {
     refused_writer::sleeps_in_queue(time.min(LONGEST_SLEEP)) || begun.elapsed() >= time
 }
 
+mod held;
 #[cfg(test)]
 mod tests;

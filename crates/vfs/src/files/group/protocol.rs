@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 2;
+pub(super) const VERSION: u64 = 3;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -61,7 +61,7 @@ operations! {
     Size = 6,
     /// The file is closed.
     Close = 7,
-    /// The lock is raised to level `a`.
+    /// The lock is raised to level `a`. The flag says if other processes may have the database open.
     Lock = 8,
     /// The lock is lowered to level `a`.
     Unlock = 9,
@@ -92,9 +92,20 @@ operations! {
     Sleep = 20,
     /// Takes the write slot for a statement that has not read yet; the data says what it is. The flag says if it was taken.
     TakeTurn = 21,
+    /// Takes the lock of a reader, and, for a statement that is going to write, its turn and the lock of a writer, too. `a` and `b` are the moment of
+    /// the pages that the member keeps; the data says what the statement is, and whether page 1 is one of them (1). Bits of the value are
+    /// [`HOLDS`] and [`RESERVED`]. Where it holds, the data is what has changed (`batch`).
+    Begin = 22,
+    /// Commits what a member has held (`batch`). Bits of `a` are [`SYNC_WANTED`] and others. The value is how many commits there were.
+    Commit = 23,
 }
 
 impl Operation {
+    /// True for what a transaction may begin with.
+    pub(super) fn begins(self) -> bool {
+        matches!(self, Operation::Begin | Operation::Lock | Operation::ShmLock | Operation::TakeTurn)
+    }
+
     /// True for what is carried out also where a write before it has failed: SQLite is done with it whatever the answer is.
     pub(super) fn gives_back(self) -> bool {
         matches!(
@@ -110,6 +121,15 @@ impl Operation {
 
 /// No seat of the board.
 pub(super) const NO_SEAT: u64 = u64::MAX;
+
+/// Bits of the reply to a beginning: the member may hold its transaction back until the commit; it has the lock of a writer.
+pub(super) const HOLDS: u64 = 1;
+pub(super) const RESERVED: u64 = 2;
+
+/// Bits of a commit: it is to be durable; SQLite has had a journal for it; behind it all locks are given back.
+pub(super) const SYNC_WANTED: u64 = 1;
+pub(super) const HAS_JOURNAL: u64 = 2;
+pub(super) const RELEASES: u64 = 4;
 
 /// Flags of the first call.
 pub(super) const READ_ONLY: u64 = 1;
@@ -284,21 +304,21 @@ impl Incoming {
     /// # Errors
     /// Errors of the system; a frame is too long.
     pub(super) fn next(&mut self, socket: &LocalSocket) -> io::Result<Option<&[u8]>> {
+        Ok(if self.await_frame(socket)? { self.take() } else { None })
+    }
+
+    /// Waits until a frame is there; `false` at the end of the stream. Where the wait takes too long, it can be waited for again.
+    ///
+    /// # Errors
+    /// As for [`Incoming::next`].
+    pub(super) fn await_frame(&mut self, socket: &LocalSocket) -> io::Result<bool> {
         loop {
-            let have = self.end - self.begin;
-            let needed = match self.bytes.get(self.begin..self.begin + 4) {
-                Some(word) if have >= 4 => {
-                    4 + u32::from_ne_bytes([word[0], word[1], word[2], word[3]]) as usize
-                }
-                _ => 4,
-            };
+            let (have, needed) = (self.end - self.begin, self.needed());
             if needed > MOST_BYTES {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             if needed > 4 && have >= needed {
-                let frame = self.begin + 4..self.begin + needed;
-                self.begin += needed;
-                return Ok(self.bytes.get(frame));
+                return Ok(true);
             }
             self.make_room(needed);
             let room = self.bytes.get_mut(self.end..).unwrap_or_default();
@@ -307,10 +327,30 @@ impl Incoming {
                 self.descriptor = descriptor;
             }
             if count == 0 {
-                return Ok(None);
+                return Ok(false);
             }
             self.end += count;
         }
+    }
+
+    /// Bytes of the next frame with its length, as far as that is there.
+    fn needed(&self) -> usize {
+        match self.bytes.get(self.begin..self.begin + 4) {
+            Some(word) if self.end - self.begin >= 4 => {
+                4 + u32::from_ne_bytes([word[0], word[1], word[2], word[3]]) as usize
+            }
+            _ => 4,
+        }
+    }
+
+    /// The frame that is there, without its length.
+    pub(super) fn take(&mut self) -> Option<&[u8]> {
+        let frame = self.begin + 4..self.begin + self.needed();
+        if frame.end > self.end {
+            return None;
+        }
+        self.begin = frame.end;
+        self.bytes.get(frame)
     }
 
     /// Room for a frame of so many bytes, of which some are there.

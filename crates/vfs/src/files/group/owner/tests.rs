@@ -4,11 +4,14 @@ use crate::ffi::codes::{
 };
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
+use crate::files::group::batch::{Batch, News, encode_page};
+use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, RELEASES, RESERVED, SYNC_WANTED};
 use crate::files::vfs::VfsSetup;
 use crate::open::database::DatabaseSetup;
 use crate::options::Options;
+use crate::sync::group_changes::Moment;
 use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
-use litefoot_sim::SimMedium;
+use litefoot_sim::{Random, SimMedium};
 use litefoot_storage::wal_file::format::Header;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,7 +50,11 @@ impl Member {
 }
 
 fn group() -> (Arc<Vfs>, Arc<OpenDatabase>) {
-    let medium = Arc::new(SimMedium::new());
+    group_on(&SimMedium::new())
+}
+
+fn group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>) {
+    let medium = Arc::new(medium.clone());
     let vfs = Arc::new(Vfs::new(VfsSetup {
         name: "group".to_owned(),
         medium: medium.clone(),
@@ -55,7 +62,8 @@ fn group() -> (Arc<Vfs>, Arc<OpenDatabase>) {
         pass_through: false,
         keeps_logs: false,
     }));
-    let database = Arc::new(OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/app.db"))));
+    let setup = DatabaseSetup::of_test(medium, Path::new("/app.db"));
+    let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
     database.db().shared().begin_board(database.wal_index().begin_group().unwrap());
     database.own().unwrap();
     (vfs, database)
@@ -249,4 +257,179 @@ fn a_reader_finds_a_mark_for_what_is_published() {
     word(27).store(0, Ordering::SeqCst);
     database.wal_index().mark_for_members();
     assert_eq!(marks(), [0; 4], "readers of the file need none");
+}
+
+/// A database of two pages, and a member that begins to write to it.
+fn held_group() -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
+    held_group_on(&SimMedium::new())
+}
+
+fn held_group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
+    let (vfs, database) = group_on(medium);
+    let mut first = member(&vfs, &database);
+    for level in [Level::Shared, Level::Reserved, Level::Exclusive] {
+        first.main(Operation::Lock, level as u64, 0);
+    }
+    let mut page = vec![1; PAGE];
+    page[..16].copy_from_slice(crate::db::MAGIC);
+    page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
+    page[18..20].copy_from_slice(&[1, 1]);
+    first.ask(Operation::Write, FileOf::Main, (0, 0), &page).unwrap();
+    first.ask(Operation::Write, FileOf::Main, (PAGE as u64, 0), &[2; PAGE]).unwrap();
+    first.main(Operation::Control, ControlKind::CommitDone as u64, 0);
+    first.main(Operation::Close, 0, 0);
+    database.serves_group_in_test();
+    let member = member(&vfs, &database);
+    (vfs, database, member)
+}
+
+/// What a beginning tells: the moment, the pages that have changed since, and those that come with it.
+type Told = (Moment, Option<Vec<u32>>, Vec<u32>);
+
+/// What a beginning has said: its bits, and the news where it may hold.
+fn begin(member: &mut Member, since: Moment, shows: Shows) -> (u64, Option<Told>) {
+    let statement = MembersStatement { is_autocommit: true, shows };
+    let data = [statement::encode(false, statement), 0];
+    let answer = member.ask(Operation::Begin, FileOf::Main, (since.epoch, since.commits), &data).unwrap();
+    let news = News::decode(&member.0.buffer[..answer.bytes]);
+    let told =
+        news.map(|news| (news.moment, news.changed(), news.pages.iter().map(|(number, _)| number).collect()));
+    (answer.value, told)
+}
+
+fn commit(member: &mut Member, len: u64, pages: &[(u32, u8)], flags: u64) -> Result<u64> {
+    let mut message = Vec::new();
+    Batch::encode(len, len, PAGE, &mut message);
+    for (number, filler) in pages {
+        encode_page(*number, PAGE, &mut message, |page| {
+            page.fill(*filler);
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+    }
+    member.ask(Operation::Commit, FileOf::Main, (flags, 0), &message).map(|answer| answer.value)
+}
+
+fn first_byte(member: &mut Member, number: u64) -> u8 {
+    let at = ((number - 1) * PAGE as u64, PAGE as u64);
+    member.ask(Operation::Read, FileOf::Main, at, &[]).unwrap();
+    member.0.buffer[PAGE - 1]
+}
+
+#[test]
+fn a_held_transaction_is_a_beginning_an_exclusive_lock_and_a_commit() {
+    let (vfs, database, mut one) = held_group();
+    let mut other = member(&vfs, &database);
+    let (value, news) = begin(&mut one, Moment::default(), Shows::Outcome);
+    let (before, changed, pages) = news.unwrap();
+    assert_eq!((value, changed, pages), (HOLDS | RESERVED, None, vec![1]));
+    assert!(commit(&mut one, 2 * PAGE as u64, &[(2, 7)], 0).is_err(), "others may read");
+    one.main(Operation::Lock, Level::Exclusive as u64, 0);
+    let len = 3 * PAGE as u64;
+    commit(&mut one, len, &[(2, 7), (3, 8)], SYNC_WANTED | HAS_JOURNAL | RELEASES).unwrap();
+    // Everything was given back, and the other hears what has changed.
+    let (value, news) = begin(&mut other, before, Shows::Always);
+    let (now, changed, pages) = news.unwrap();
+    assert_eq!((value, changed, pages), (HOLDS, Some(vec![2, 3]), vec![1, 2, 3]));
+    assert_eq!((now.epoch, now.commits), (before.epoch, before.commits + 1));
+    assert_eq!((first_byte(&mut other, 2), first_byte(&mut other, 3)), (7, 8));
+    assert_eq!(other.ask(Operation::Size, FileOf::Main, (0, 0), &[]).unwrap().value, len);
+}
+
+/// The last bytes of page 2 after power cuts, as the next owner finds them.
+fn after_power_cuts(medium: &SimMedium) -> Vec<u8> {
+    let mut random = Random::new(11);
+    let mut found: Vec<u8> = (0..40)
+        .map(|_| {
+            let image = medium.cut(&mut random);
+            let setup = DatabaseSetup::of_test(Arc::new(image), Path::new("/app.db"));
+            let database = OpenDatabase::new(setup);
+            database.own().unwrap();
+            let mut page = [0; PAGE];
+            database.read(&mut page, PAGE as u64, &mut ()).unwrap();
+            page[PAGE - 1]
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[test]
+fn a_commit_of_a_member_is_as_durable_as_its_sqlite_has_asked_for() {
+    for (flags, expected) in [(SYNC_WANTED | HAS_JOURNAL, &[7][..]), (HAS_JOURNAL, &[2, 7])] {
+        let medium = SimMedium::new();
+        let (_vfs, _database, mut one) = held_group_on(&medium);
+        one.main(Operation::Lock, Level::Shared as u64, 0);
+        one.main(Operation::Sync, 0, 0);
+        one.main(Operation::Unlock, Level::None as u64, 0);
+        // The first ones have a journal of their own (`commit/kept_journal`).
+        for filler in [3, 4, 2, 7] {
+            begin(&mut one, Moment::default(), Shows::Outcome);
+            one.main(Operation::Lock, Level::Exclusive as u64, 0);
+            let flags = if filler == 7 { flags } else { SYNC_WANTED | HAS_JOURNAL };
+            commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags | RELEASES).unwrap();
+        }
+        let found = after_power_cuts(&medium);
+        assert!(found.iter().all(|byte| expected.contains(byte)), "{flags}: {found:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_fails_leaves_nothing_behind() {
+    let (_vfs, database, mut one) = held_group();
+    begin(&mut one, Moment::default(), Shows::Outcome);
+    one.main(Operation::Lock, Level::Exclusive as u64, 0);
+    database.db().latch().close("a failure of the test's");
+    assert!(commit(&mut one, 2 * PAGE as u64, &[(2, 7)], SYNC_WANTED | HAS_JOURNAL).is_err());
+    assert!(one.0.companions.iter().all(Option::is_none) && !one.0.main().unwrap().has_transaction());
+    assert_eq!(first_byte(&mut one, 2), 2);
+}
+
+#[test]
+fn what_other_programs_send_as_a_commit_is_refused() {
+    let (_vfs, _database, mut one) = held_group();
+    begin(&mut one, Moment::default(), Shows::Outcome);
+    one.main(Operation::Lock, Level::Exclusive as u64, 0);
+    for data in [&[][..], &[0; 20], &[9; 600]] {
+        assert!(one.ask(Operation::Commit, FileOf::Main, (0, 0), data).is_err());
+    }
+    assert!(one.ask(Operation::Begin, FileOf::Main, (0, 0), &[1]).is_err());
+}
+
+#[test]
+fn a_transaction_is_not_held_where_sqlite_finds_files_or_others_may() {
+    let (vfs, database, mut one) = held_group();
+    let holds = |member: &mut Member| {
+        let held = begin(member, Moment::default(), Shows::Outcome);
+        member.main(Operation::Unlock, Level::None as u64, 0);
+        held.0
+    };
+    assert_eq!(holds(&mut one), HOLDS | RESERVED);
+    let flags = (SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE) as u64;
+    one.ask(Operation::Open, FileOf::Journal, (flags, 0), &[]).unwrap();
+    assert_eq!(holds(&mut one), 0, "a journal is open");
+    one.ask(Operation::Close, FileOf::Journal, (0, 0), &[]).unwrap();
+    assert_eq!(holds(&mut one), HOLDS | RESERVED);
+    let mut in_wal_mode = member_in_wal_mode(&vfs, &database);
+    assert_eq!(holds(&mut one), 0, "there is a log");
+    in_wal_mode.main(Operation::Close, 0, 0);
+}
+
+#[test]
+fn writers_take_their_turns_before_they_read() {
+    let (vfs, database, mut one) = held_group();
+    let mut other = member(&vfs, &database);
+    assert_eq!(begin(&mut one, Moment::default(), Shows::Begun).0, HOLDS | RESERVED);
+    assert_eq!(begin(&mut other, Moment::default(), Shows::Always).0, HOLDS, "a reader");
+    other.main(Operation::Unlock, Level::None as u64, 0);
+    let statement = MembersStatement { is_autocommit: true, shows: Shows::Outcome };
+    let data = [statement::encode(false, statement), 0];
+    let refused = std::thread::scope(|scope| {
+        let other = &mut other;
+        scope.spawn(move || other.ask(Operation::Begin, FileOf::Main, (0, 0), &data).is_err()).join().unwrap()
+    });
+    assert!(refused, "it is another's turn");
+    one.main(Operation::Unlock, Level::None as u64, 0);
+    assert_eq!(begin(&mut other, Moment::default(), Shows::Outcome).0, HOLDS | RESERVED);
 }

@@ -1,0 +1,158 @@
+//! The owner's end of a transaction that a member holds back: its beginning, and its commit.
+//!
+//! # Invariants
+//! 1. A member holds a transaction back only where this process owns the database, and no journal, no log of SQLite's and no index takes part:
+//!    what it answers by itself is what the owner would answer.
+//! 2. A commit that has failed in any step leaves nothing behind for the next one.
+
+use super::{Answer, Served, unexpected};
+use crate::db::page_bytes_in;
+use crate::error::{Error, Result};
+use crate::ffi::codes::{
+    SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE,
+};
+use crate::files::durable_reads::Shows;
+use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
+use crate::files::group::protocol::{
+    Call, FileOf, HAS_JOURNAL, HOLDS, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
+};
+use crate::files::group::statement;
+use crate::files::handle::{Control, Handle};
+use crate::sync::group_changes::Moment;
+use crate::sync::lock_table::Level;
+
+/// Bytes of page 1 that say how large pages are, and in which mode the database is.
+const HEADER_BYTES: usize = 100;
+/// Where the header says so; 2 stands for a write-ahead log.
+const VERSIONS_AT: usize = 18;
+
+impl Served {
+    /// Takes the locks of a transaction that begins, and says what has changed.
+    pub(super) fn begin(&mut self, call: &Call<'_>) -> Result<Answer> {
+        let (Some(said), Some(has_first)) = (call.data.first(), call.data.get(1)) else {
+            return Err(unexpected());
+        };
+        let (_, statement) = statement::decode(*said);
+        let main = self.main()?;
+        main.note_statement(statement);
+        let writes = statement.shows != Shows::Always;
+        let is_reserved = main.begin_in_turn(writes)?;
+        let reserved = if is_reserved { RESERVED } else { 0 };
+        let moment = Moment { epoch: call.a, commits: call.b };
+        let mut message = std::mem::take(&mut self.buffer);
+        message.clear();
+        let told = self.tell_news(moment, *has_first != 0, &mut message);
+        let bytes = message.len();
+        self.buffer = message;
+        match told {
+            Ok(true) => Ok(Answer { bytes, ..Answer::value(HOLDS | reserved) }),
+            Ok(false) => {
+                // SQLite asks for what it wants: in WAL mode it keeps the lock.
+                if is_reserved {
+                    self.main()?.unlock(Level::Shared)?;
+                }
+                Ok(Answer::value(0))
+            }
+            Err(error) => {
+                self.main()?.unlock(Level::None)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Says what has changed since a moment; `false` where the member does not hold its transaction back.
+    fn tell_news(&mut self, since: Moment, has_first: bool, message: &mut Vec<u8>) -> Result<bool> {
+        if !self.main()?.may_be_held() || !self.has_no_companions()? {
+            return Ok(false);
+        }
+        let main = self.main()?;
+        let (len, mut header) = (main.size()?, [0; HEADER_BYTES]);
+        if len < HEADER_BYTES as u64 {
+            return Ok(false);
+        }
+        main.read(&mut header, 0)?;
+        let page_bytes = page_bytes_in(&header) as usize;
+        let is_wal = header.get(VERSIONS_AT..VERSIONS_AT + 2).is_none_or(|versions| versions.contains(&2));
+        if is_wal || page_bytes == 0 || !len.is_multiple_of(page_bytes as u64) {
+            return Ok(false);
+        }
+        let (now, changed) = self.database.db().shared().changes().since(since);
+        let changed: Option<Vec<u32>> = changed.map(|changed| changed.into_iter().collect());
+        News::encode(now, len, page_bytes, changed.as_deref(), message);
+        let has_first = has_first && changed.as_ref().is_some_and(|changed| !changed.contains(&1));
+        let others = changed.iter().flatten().copied().filter(|number| *number != 1);
+        let first = (!has_first).then_some(1);
+        let pages = len / page_bytes as u64;
+        let most = (MOST_NEWS_BYTES / page_bytes).max(1);
+        let main = self.main()?;
+        for number in first.into_iter().chain(others).filter(|number| u64::from(*number) <= pages).take(most)
+        {
+            encode_page(number, page_bytes, message, |page| {
+                main.read(page, u64::from(number - 1) * page_bytes as u64)
+            })?;
+        }
+        Ok(message.len() < MOST_BYTES / 2)
+    }
+
+    /// True if SQLite would find neither a journal nor a log, and the file where it was.
+    fn has_no_companions(&self) -> Result<bool> {
+        if !self.database.db().has_its_name() {
+            return Ok(false);
+        }
+        for file in [FileOf::Journal, FileOf::Wal] {
+            if self.vfs.access(&self.path(file)?, SQLITE_ACCESS_EXISTS)? {
+                return Ok(false);
+            }
+        }
+        Ok(self.companions.iter().all(Option::is_none))
+    }
+
+    /// Commits what a member has held.
+    pub(super) fn commit(&mut self, call: &Call<'_>) -> Result<Answer> {
+        let batch = Batch::decode(call.data).ok_or_else(unexpected)?;
+        let has_journal = call.a & HAS_JOURNAL != 0;
+        let opened = if has_journal && self.companions.first().is_some_and(Option::is_none) {
+            let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
+            self.open(FileOf::Journal, flags).map(|_| true)?
+        } else {
+            false
+        };
+        let mut committed = self.main()?.commit_batch(&batch, call.a & SYNC_WANTED != 0);
+        if opened {
+            committed = committed.and(self.close(FileOf::Journal));
+        }
+        committed?;
+        let now = self.database.db().shared().changes().since(Moment::default()).0;
+        if call.a & RELEASES != 0 {
+            self.main()?.unlock(Level::None)?;
+        }
+        Ok(Answer::value(now.commits))
+    }
+}
+
+impl crate::files::main_db::MainFile {
+    /// Makes the writes of a transaction that its member has held, and commits it.
+    fn commit_batch(&mut self, batch: &Batch<'_>, sync_wanted: bool) -> Result<()> {
+        let size = self.size()?;
+        let changes = batch.pages.iter().next().is_some() || batch.len != size || batch.least < size;
+        if self.has_transaction() || changes && !self.writes_alone() {
+            return Err(unexpected());
+        }
+        let written = self.write_batch(batch, sync_wanted);
+        let done = written.and_then(|()| self.control(Control::CommitDone).map(drop));
+        done.inspect_err(|_| self.drop_transaction())
+    }
+
+    fn write_batch(&mut self, batch: &Batch<'_>, sync_wanted: bool) -> Result<()> {
+        if batch.least < self.size()? {
+            self.truncate(batch.least)?;
+        }
+        for (number, page) in batch.pages.iter() {
+            self.write(page, u64::from(number - 1) * batch.page_bytes as u64)?;
+        }
+        if self.size()? != batch.len {
+            self.truncate(batch.len)?;
+        }
+        if sync_wanted { self.sync() } else { Ok::<(), Error>(()) }
+    }
+}
