@@ -11,6 +11,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     match name {
         kill::CHILD => kill::be_killed(arguments),
         members::CHILD => members::commit(arguments),
+        members::CALLS_CHILD => members::be_killed(arguments),
         instructions::CHILD => instructions::be_counted(arguments),
         histories::CHILD => histories::be_killed(arguments),
         visitors::CHILD => visitors::be_visited(arguments),

@@ -56,6 +56,7 @@ Examples:
   litefoot bench visitors --seconds 3600          an hour of them; --stock: SQLite in litefoot's place
   litefoot bench visitors --owner-kill            the application is killed at any moment
   litefoot bench visitors --kill-at-calls         at every call of a change of state, one after the other
+  litefoot bench member-kills --kill-at-calls     at every call of joining, committing and leaving
   litefoot bench visitors --case select --rounds 10000   visits of that kind alone
   litefoot bench visitors --case latency          what a visit adds, and what it leaves behind
   litefoot bench random --sequences 1000          random statements, compared with SQLite

@@ -11,6 +11,7 @@ mod processor;
 mod progress;
 mod rounds;
 mod sqlite;
+pub(crate) mod told;
 pub(crate) mod tracer;
 
 pub use batches::{Batch, in_batches};

@@ -23,6 +23,9 @@ const DESCRIBED: usize = 10;
 
 /// Runs the experiment.
 pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    if options.kill_at_calls {
+        return super::calls::run(options, progress);
+    }
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     let mut figures = Figures::new();
     for name in ["lives", "kills", "acknowledged", "wrong"] {

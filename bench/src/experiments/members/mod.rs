@@ -2,17 +2,20 @@
 //!
 //! Processes commit for a while, each as fast as it can, with a connection of its own and the busy timeout of common drivers
 //! (5 s). The sides take turns. After each round stock SQLite looks for every acknowledged commit. `member-kills` ends a random
-//! process by SIGKILL at random moments, the owner among them, and begins another one in its place.
+//! process by SIGKILL at random moments, the owner among them, and begins another one in its place; with `--kill-at-calls` before each call of its
+//! (`calls`).
 //!
 //! | figure | meaning |
 //! |---|---|
 //! | `txn_per_s.MODE_N.SIDE` | commits a second of N processes together; median of the rounds |
 //! | `least_over_most.MODE_N.SIDE` | commits of the process that made fewest over those of the one that made most |
 //! | `p999_ms.MODE_N.SIDE`, `longest_ms.MODE_N.SIDE` | of the process served worst |
+//! | `calls_per_commit.MODE_N` | calls of members that the owner has answered, over the commits of all |
 //! | `failed.MODE_N.SIDE` | transactions that have failed, of all rounds |
 //! | `ratio.MODE_N` | `txn_per_s` of the group over that of stock SQLite; median of the rounds |
 //! | `kills`, `acknowledged`, `wrong` | of `member-kills`: processes killed, commits acknowledged, lives after which something was missing or damaged |
 
+mod calls;
 mod kills;
 mod process;
 
@@ -20,6 +23,7 @@ use crate::harness::{self, Progress, interleave, median, median_ratio, open_stoc
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
+pub(crate) use calls::{CHILD as CALLS_CHILD, be_killed};
 pub(super) use kills::run as run_kills;
 use process::{DATABASE, Plan, SCHEMA};
 use std::path::{Path, PathBuf};
@@ -47,6 +51,7 @@ struct Round {
     p999_ms: f64,
     longest_ms: f64,
     failed: f64,
+    calls: f64,
 }
 
 /// Runs the experiment.
@@ -86,6 +91,10 @@ fn note(figures: &mut Figures, name: &str, sides: &[Vec<Round>], time: Duration)
         figures.set(format!("longest_ms.{name}.{side}"), of(&|round| round.longest_ms));
         figures.set(format!("failed.{name}.{side}"), rounds.iter().map(|round| round.failed).sum());
     }
+    let calls = |round: &Round| round.calls / round.commits.iter().sum::<f64>().max(1.0);
+    if let Some(group) = sides.first() {
+        figures.set(format!("calls_per_commit.{name}"), median(group.iter().map(calls)));
+    }
     if let [group, stock] = &rates[..] {
         figures.set(format!("ratio.{name}"), median_ratio(group, stock));
     }
@@ -108,17 +117,18 @@ fn round(parent: &Path, mode: &str, count: i64, is_group: bool, time: Duration) 
     if let Some(wrong) = wrong {
         return Err(Error::Wrong(format!("{mode}, {count} processes: {wrong}")));
     }
-    let mut round = Round { commits: Vec::new(), p999_ms: 0.0, longest_ms: 0.0, failed: 0.0 };
+    let mut round = Round { commits: Vec::new(), p999_ms: 0.0, longest_ms: 0.0, failed: 0.0, calls: 0.0 };
     for writer in 0..count {
         let text = std::fs::read_to_string(process::result(directory, writer)).map_err(failed)?;
         let numbers: Vec<f64> = text.split(' ').filter_map(|number| number.parse().ok()).collect();
-        let [commits, longest_us, p999_us, failed] = numbers[..] else {
+        let [commits, longest_us, p999_us, failed, calls] = numbers[..] else {
             return Err(Error::Wrong(format!("a process says {text:?}")));
         };
         round.commits.push(commits);
         round.p999_ms = round.p999_ms.max(p999_us / 1000.0);
         round.longest_ms = round.longest_ms.max(longest_us / 1000.0);
         round.failed += failed;
+        round.calls = round.calls.max(calls);
     }
     Ok(round)
 }

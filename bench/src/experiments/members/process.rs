@@ -92,7 +92,8 @@ pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<
     Ok(None)
 }
 
-/// Commits, and writes how often, the longest commit and the 99.9th percentile in microseconds, and how many have failed.
+/// Commits, and writes how often, the longest commit and the 99.9th percentile in microseconds, how many have failed, and the calls of all
+/// members.
 pub(super) fn run(plan: &Plan) -> Result<(), String> {
     let (_vfs, db) = open(&plan.directory.join(DATABASE), plan.is_group)?;
     let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
@@ -140,9 +141,20 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
         }
     }
     let longest = latencies.percentile_us(1.0);
-    let line =
-        format!("{} {longest} {} {failed}", latencies.count() - failed, latencies.percentile_us(0.999));
+    let calls = if plan.is_group { calls(&db) } else { 0 };
+    let line = format!(
+        "{} {longest} {} {failed} {calls}",
+        latencies.count() - failed,
+        latencies.percentile_us(0.999)
+    );
     std::fs::write(result(&plan.directory, writer), line).map_err(text)
+}
+
+/// The calls of members that their owner has answered.
+fn calls(db: &Connection) -> u64 {
+    let text = db.query_row("PRAGMA litefoot_stats", [], |row| row.get::<_, String>(0)).unwrap_or_default();
+    let value = |line: &str| line.strip_prefix("member_calls|")?.parse().ok();
+    text.lines().find_map(value).unwrap_or(0)
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

@@ -17,6 +17,7 @@ mod owner;
 
 use super::content::DATABASE;
 use super::owner::{MODES, stock_sees_all};
+use crate::harness::told::{Heard, Told};
 use crate::harness::tracer::{Call, Tracer};
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
 use crate::options::{Journals, Options};
@@ -26,10 +27,8 @@ use owner::look;
 pub use owner::run as be_killed;
 use rusqlite::Connection;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// The name of the process for [`crate::child`].
@@ -193,9 +192,7 @@ fn kill_at_each_call(case: &Case, scratch: &Path, tell: &mut dyn FnMut(Run) -> b
 
 /// An owner that does what it is told.
 struct Owner {
-    child: Child,
-    input: ChildStdin,
-    answers: Receiver<String>,
+    process: Told,
     /// Commits that were acknowledged, and one more while one is under way.
     acknowledged: u64,
     begun: u64,
@@ -205,45 +202,31 @@ struct Owner {
 impl Owner {
     fn start(case: &Case, directory: &Path) -> io::Result<Owner> {
         let mut command = harness::child::command(CHILD)?;
-        command
-            .arg(directory)
-            .args([case.journal, case.log.option()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = command.spawn()?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
-        let (sender, answers) = channel();
-        std::thread::spawn(move || {
-            let lines = BufReader::new(output).lines().map_while(io::Result::ok);
-            // Nobody listens any more when a run has failed.
-            lines.map(|line| sender.send(line)).take_while(|sent| sent.is_ok()).for_each(drop);
-        });
-        let mut owner = Owner { child, input, answers, acknowledged: 0, begun: 0, error: None };
+        command.arg(directory).args([case.journal, case.log.option()]);
+        let mut owner = Owner { process: Told::start(command)?, acknowledged: 0, begun: 0, error: None };
         owner.hear(PATIENCE);
         Ok(owner)
     }
 
     fn tell(&mut self, line: &str) -> io::Result<()> {
         self.begun += u64::from(line == "commit");
-        writeln!(self.input, "{line}")
+        self.process.tell(line)
     }
 
     /// Waits for an answer; true if there is one, or will be none.
     fn hear(&mut self, patience: Duration) -> bool {
-        match self.answers.recv_timeout(patience) {
-            Ok(line) => {
+        match self.process.hear(patience) {
+            Heard::Line(line) => {
                 self.note(line);
                 true
             }
-            Err(RecvTimeoutError::Timeout) => {
+            Heard::Nothing => {
                 if !patience.is_zero() {
                     self.error = Some("it does not answer".to_owned());
                 }
                 false
             }
-            Err(RecvTimeoutError::Disconnected) => true,
+            Heard::End => true,
         }
     }
 
@@ -257,7 +240,7 @@ impl Owner {
 
     /// Notes the last lines of a process that has ended.
     fn hear_the_rest(&mut self) {
-        while let Ok(line) = self.answers.recv_timeout(PATIENCE) {
+        while let Heard::Line(line) = self.process.hear(PATIENCE) {
             self.note(line);
         }
     }
@@ -289,7 +272,7 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     }
     let mut run = Run::default();
     if owner.error.is_none() {
-        let mut tracer = Tracer::attach(owner.child.id())?;
+        let mut tracer = Tracer::attach(owner.process.child.id())?;
         change(case, &database, &mut owner, &mut tracer, last)?;
         run.calls = tracer.calls();
         run.killed = tracer.killed_at().map(|call| (last, call.clone()));
