@@ -6,7 +6,7 @@ mod support;
 
 use litefoot_testkit::sqlite::stock;
 use std::ffi::CString;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -182,4 +182,39 @@ fn signals_reach_the_program() {
         assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
         assert_eq!(finish(child).status.code(), Some(code), "{script}");
     }
+}
+
+/// A process that is killed where its test fails.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_group_is_held_until_a_signal_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["sql", "a.db", "CREATE TABLE t(a)"]);
+    let mut hold = Killed(litefoot(directory, &["hold", "a.db"]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(hold.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("the group stays"), "{line}");
+    for n in 0..3 {
+        let insert = format!("INSERT INTO t VALUES({n})");
+        succeed(directory, &["sql", "file:a.db?sharing=group", &insert]);
+    }
+    // The end of the last one may not have been heard yet.
+    let says = |what: &str| succeed(directory, &["stat", "a.db"]).contains(what);
+    assert!((0..200).any(|_| says("leads; commits for 0 connections of other processes")));
+    let status = Command::new("kill").args(["-TERM", &hold.0.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    assert_eq!(hold.0.wait().unwrap().code(), Some(0));
+    let rows = stock(&directory.join("a.db")).query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+    assert_eq!(rows, Ok(3));
+    let (code, message) = exit_code(directory, &["hold", "none.db"]);
+    assert_eq!(code, 1, "{message}");
 }

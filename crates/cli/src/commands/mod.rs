@@ -8,6 +8,7 @@ mod completions;
 mod demo;
 mod doctor;
 mod graph;
+mod hold;
 mod man;
 mod pages;
 mod recover;
@@ -42,6 +43,7 @@ pub enum Command {
     Ship(ship::Args),
     Restore(restore::Args),
     Yield(yield_to::Args),
+    Hold(hold::Args),
     Tier(tier::Args),
     Graph(graph::Args),
     Pages(pages::Args),
@@ -67,6 +69,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Ship(args) => ship::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Yield(args) => yield_to::run(args),
+        Command::Hold(args) => hold::run(args),
         Command::Tier(args) => tier::run(args),
         Command::Graph(args) => graph::run(args),
         Command::Pages(args) => pages::run(args),

@@ -9,8 +9,15 @@ use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The figures that this page tells.
-const FIGURES: [&str; 5] =
-    ["sharing_changes", "shared_since_ms", "shared_because_pid", "lease_refused", "shared_ms"];
+const FIGURES: [&str; 7] = [
+    "sharing_changes",
+    "shared_since_ms",
+    "shared_because_pid",
+    "lease_refused",
+    "shared_ms",
+    "members",
+    "member_calls",
+];
 
 /// The state of a database between processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +33,9 @@ pub struct Sharing {
     changes: u64,
     shared_seconds: u64,
     owned_seconds: u64,
+    /// Connections of other processes that it commits for, and their calls so far.
+    members: u64,
+    member_calls: u64,
 }
 
 /// The process because of which a database was shared last.
@@ -58,6 +68,8 @@ impl Sharing {
             changes: reading.get("sharing_changes"),
             shared_seconds,
             owned_seconds: open_seconds.saturating_sub(shared_seconds),
+            members: reading.get("members"),
+            member_calls: reading.get("member_calls"),
         }
     }
 
@@ -85,13 +97,24 @@ impl Sharing {
 
     /// The rows of `litefoot stat`.
     pub fn rows(&self) -> Vec<Row> {
-        let Some(line) = self.line() else { return Vec::new() };
+        let group = self.group_line().map(|line| ("group".to_owned(), line));
+        let Some(line) = self.line() else { return group.into_iter().collect() };
         let [owned, shared] = [self.owned_seconds, self.shared_seconds].map(duration);
         let changes = grouped(self.changes);
-        vec![
+        let rows = [
             ("sharing".to_owned(), line),
             ("changes of state".to_owned(), format!("{changes}; {owned} owned, {shared} multi-process")),
-        ]
+        ];
+        rows.into_iter().chain(group).collect()
+    }
+
+    /// What it does for other processes; `None` where it has done nothing.
+    fn group_line(&self) -> Option<String> {
+        let connections = if self.members == 1 { "connection" } else { "connections" };
+        (self.member_calls > 0).then(|| {
+            let (members, calls) = (grouped(self.members), grouped(self.member_calls));
+            format!("leads; commits for {members} {connections} of other processes, {calls} calls so far")
+        })
     }
 
     /// The object of `litefoot stat --json`.
@@ -106,6 +129,8 @@ impl Sharing {
             "changes": self.changes,
             "owned_seconds": self.owned_seconds,
             "multi_process_seconds": self.shared_seconds,
+            "members": self.members,
+            "member_calls": self.member_calls,
         })
     }
 }
@@ -178,6 +203,24 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_commits_for_others_says_so() {
+        for (figures, expected) in [
+            (&[("members", 1), ("member_calls", 0)][..], None),
+            (
+                &[("members", 3), ("member_calls", 12345)],
+                Some("leads; commits for 3 connections of other processes, 12,345 calls so far"),
+            ),
+            (
+                &[("members", 1), ("member_calls", 2)],
+                Some("leads; commits for 1 connection of other processes, 2 calls so far"),
+            ),
+        ] {
+            let rows = Sharing::at(&seen(DatabaseState::Owned, figures, None), 100_000, 100).rows();
+            assert_eq!(rows.first().map(|row| row.1.as_str()), expected);
+        }
+    }
+
+    #[test]
     fn programs_read_the_same() {
         let figures = [("sharing_changes", 1), ("shared_since_ms", 90_000), ("shared_because_pid", 77)];
         let sharing = Sharing::at(&seen(DatabaseState::MultiProcess, &figures, Some("vim")), 95_000, 50);
@@ -186,6 +229,7 @@ mod tests {
             json!({
                 "state": "multi_process", "since": 90, "because": {"process": 77, "program": "vim"},
                 "lease_refused": false, "changes": 1, "owned_seconds": 45, "multi_process_seconds": 5,
+                "members": 0, "member_calls": 0,
             })
         );
     }
