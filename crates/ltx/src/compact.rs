@@ -67,6 +67,6 @@ fn merged<'a>(headers: impl Iterator<Item = &'a Header>) -> Result<Header> {
         timestamp_ms: last.timestamp_ms,
         before: if tracked { first.before } else { crate::Checksum::NONE },
         wal: crate::header::Wal::default(),
-        node: 0,
+        node: last.node,
     })
 }

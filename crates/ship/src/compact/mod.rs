@@ -14,7 +14,7 @@ use policy::{Old, Timed, WINDOWS, ages, superfluous, wants_snapshot, windows};
 use crate::restore::{Until, header, older, plan};
 use crate::store::{Body, FileName, Listed, Put, Store};
 use crate::{Error, Result};
-use litefoot_ltx::{Level, compact as merge};
+use litefoot_ltx::{Level, TxId, compact as merge};
 use reader::Reader;
 use std::path::Path;
 
@@ -38,9 +38,10 @@ pub fn compact(
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<Compacted> {
     let mut done = Compacted::default();
+    let first = begin(store, scratch, &mut done)?;
     for (number, window) in WINDOWS {
         let (Some(below), Some(level)) = (Level::new(number - 1), Level::new(number)) else { continue };
-        let last = store.list(level)?.last().map(|last| last.name.max).unwrap_or_default();
+        let last = store.list(level)?.last().map_or(first, |last| last.name.max);
         let files: Vec<Listed> = store.list(below)?.into_iter().filter(|file| file.name.max > last).collect();
         for group in windows(&timed(store, files)?, window, now_ms) {
             go_on()?;
@@ -70,6 +71,20 @@ pub fn compact(
     store.delete(&names)?;
     done.deleted = names.len();
     Ok(done)
+}
+
+/// Makes the first file, which has all pages, a whole database. Levels 1 to 3 begin behind the first one, so that they have no copy of it each.
+fn begin(store: &dyn Store, scratch: &Path, done: &mut Compacted) -> Result<TxId> {
+    if let Some(whole) = store.list(Level::SNAPSHOTS)?.first() {
+        return Ok(whole.name.max);
+    }
+    match store.list(Level::SHIPMENTS)?.first() {
+        Some(first) if first.name.min.get() == 1 => {
+            write(store, Level::SNAPSHOTS, &[*first], scratch, done)?;
+            Ok(first.name.max)
+        }
+        _ => Ok(TxId::default()),
+    }
 }
 
 /// Finds out what is old. Times ascend in each level, so that few files have to be asked.

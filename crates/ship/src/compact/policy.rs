@@ -83,7 +83,11 @@ pub fn superfluous(levels: &[Vec<Listed>], old: &Old) -> Vec<Listed> {
             let has = |above: &Listed| {
                 above.name.min <= file.name.min && above.name.max >= file.name.max && above.name.max <= *until
             };
-            of(level + 1).iter().any(has)
+            // The first file, of all pages, becomes a whole database, and is on no other level.
+            let is_whole = |whole: &Listed| {
+                whole.name.min == file.name.min && whole.name.max == file.name.max && whole.name.max <= *until
+            };
+            of(level + 1).iter().any(has) || of(9).iter().any(is_whole)
         });
         is_in_first || is_merged
     };
@@ -129,10 +133,10 @@ mod tests {
     fn only_what_nobody_needs_goes() {
         let file = |level, min, max| timed(level, min, max, 0).file;
         let mut levels = vec![Vec::new(); 10];
-        levels[0] = (6..=10).map(|number| file(0, number, number)).collect();
-        levels[1] = vec![file(1, 1, 3), file(1, 4, 5), file(1, 6, 7), file(1, 8, 9)];
+        levels[0] = [1].into_iter().chain(6..=10).map(|number| file(0, number, number)).collect();
+        levels[1] = vec![file(1, 2, 3), file(1, 4, 5), file(1, 6, 7), file(1, 8, 9)];
         levels[2] = vec![file(2, 6, 7)];
-        levels[9] = vec![file(9, 1, 3), file(9, 1, 5), file(9, 1, 6)];
+        levels[9] = vec![file(9, 1, 1), file(9, 1, 5), file(9, 1, 6)];
         let gone = |old: Old| -> Vec<(u8, u64, u64)> {
             let gone = superfluous(&levels, &old).into_iter();
             gone.map(|file| (file.name.level.get(), file.name.min.get(), file.name.max.get())).collect()
@@ -140,10 +144,13 @@ mod tests {
         let old = |first, merged: [u64; 2]| Old { first, merged: merged.map(TxId::new) };
         let first = Some(file(9, 1, 5));
         // Delivery 8 is old enough by itself, and its neighbour in the same file of level 1 is not.
-        assert_eq!(gone(old(first, [8, 0])), [(0, 6, 6), (0, 7, 7), (1, 1, 3), (1, 4, 5), (9, 1, 3)]);
+        assert_eq!(
+            gone(old(first, [8, 0])),
+            [(0, 1, 1), (0, 6, 6), (0, 7, 7), (1, 2, 3), (1, 4, 5), (9, 1, 1)]
+        );
         assert_eq!(
             gone(old(None, [7, 7])),
-            [(0, 6, 6), (0, 7, 7), (1, 6, 7)],
+            [(0, 1, 1), (0, 6, 6), (0, 7, 7), (1, 6, 7)],
             "nothing is the first one yet"
         );
         assert_eq!(gone(old(None, [0, 0])), []);

@@ -118,3 +118,13 @@ fn a_compaction_that_ends_anywhere_or_runs_twice_does_no_harm() {
     let again = compact(&store, &retention, now, directory.path(), &|| Ok(())).unwrap();
     assert_eq!(again, Compacted::default(), "there is nothing left to do");
 }
+
+#[test]
+fn the_shipper_of_a_place_is_known_where_its_deliveries_were_merged() {
+    let directory = tempfile::tempdir().unwrap();
+    let (store, _) = place(directory.path(), 40, MINUTE / 4);
+    let retention = Retention { deliveries: Duration::from_millis(MINUTE), ..Retention::default() };
+    compact(&store, &retention, 5 * 60 * MINUTE, directory.path(), &|| Ok(())).unwrap();
+    assert_eq!(store.list(Level::SHIPMENTS).unwrap(), []);
+    assert_eq!(crate::backup::last_writer(&store).unwrap(), Some(5));
+}
