@@ -12,7 +12,7 @@
 //!
 //! # How changed pages are found
 //! In WAL mode the frames behind the last visit name them, as long as the log was not restarted meanwhile. Otherwise all pages are read
-//! and compared with their checksums: some tenths of a second for a gigabyte in the system's cache. In WAL mode nobody waits for that.
+//! and compared with their checksums. In WAL mode nobody waits for that.
 //! With a rollback journal writers would: a database of more than [`QUIET_BYTES`] is read without a lock first, and that counts if the file was not
 //! written meanwhile.
 
