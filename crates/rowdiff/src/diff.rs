@@ -14,7 +14,7 @@ use crate::error::{Error, Result, Side};
 use crate::map::{Entry, Map, Marks, Step};
 use crate::pages::{Pages, Version};
 use crate::record;
-use crate::rows::Comparison;
+use crate::rows::{Comparison, WithRows};
 use crate::schema::Table;
 use crate::tree::walk::{ALL, Bounds, Walk, walk};
 use crate::visitor::{TablePair, Visitor};
@@ -198,7 +198,7 @@ impl Pass<'_> {
     }
 
     /// The pages with rows that may differ, with their first rowids, in the order of these.
-    fn touched(&self, before: Walk, after: Walk) -> (Vec<(i64, u32)>, Vec<(i64, u32)>) {
+    fn touched(&self, before: Walk, after: Walk) -> (WithRows, WithRows) {
         let (mut before, mut after) = (before.with_rows, after.with_rows);
         if let Some(marks) = &self.marks {
             let pages = |of: &[(i64, u32)]| of.iter().map(|(_, page)| *page).collect::<HashSet<u32>>();

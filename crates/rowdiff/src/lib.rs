@@ -84,4 +84,4 @@ pub use pages::{Empty, Pages};
 pub use record::Row;
 pub use schema::{Affinity, Column, Key, Table};
 pub use value::Value;
-pub use visitor::{Change, Collect, Rows, TableChanges, TablePair, Visitor};
+pub use visitor::{Change, Collect, Rowids, Rows, TableChanges, TablePair, Visitor};

@@ -18,7 +18,10 @@ use crate::visitor::{Change, Rows, TablePair, Visitor};
 use std::collections::{HashMap, HashSet};
 
 /// A side: its pages, and those of them that may differ, by their first rowids.
-pub(crate) type SidePages<'a> = Option<(&'a Version<'a>, Vec<(i64, u32)>)>;
+pub(crate) type SidePages<'a> = Option<(&'a Version<'a>, WithRows)>;
+
+/// Pages with rows, by their first rowids.
+pub(crate) type WithRows = Vec<(i64, u32)>;
 
 /// The comparison of one table.
 pub(crate) struct Comparison<'a> {
@@ -322,13 +325,13 @@ impl<'a> Comparison<'a> {
 /// A row of a side with its record.
 type Side<'a> = (&'a Version<'a>, &'a Found, &'a Vec<u8>);
 
-/// For each newer column the older one that it comes from: the one of its name, or else, where there are equally many, the one
-/// in its place if nothing has that name any more.
+/// For each newer column the older one that it comes from: the one of its name, or else the one in its place, if nothing has that
+/// name any more. New columns stand behind the others. Where a column was dropped, all rows were written anew, so that each is compared.
 fn origins(before: &[Column], after: &[Column]) -> Vec<Option<usize>> {
     let find =
         |columns: &[Column], name: &str| columns.iter().position(|of| of.name.eq_ignore_ascii_case(name));
     let in_place = |at: usize| {
-        let old = before.get(at).filter(|_| before.len() == after.len())?;
+        let old = before.get(at).filter(|_| before.len() <= after.len())?;
         find(after, &old.name).is_none().then_some(at)
     };
     after.iter().enumerate().map(|(at, column)| find(before, &column.name).or_else(|| in_place(at))).collect()

@@ -47,6 +47,9 @@ pub enum Change {
     },
 }
 
+/// Rowids above the first, up to the second; none where there is no bound.
+pub type Rowids = (Option<i64>, Option<i64>);
+
 /// Whether the changed rows of a table are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -75,7 +78,7 @@ pub trait Visitor {
     ///
     /// # Errors
     /// By default: a visitor that has to know the older rows.
-    fn forget(&mut self, pair: TablePair<'_>, _: (Option<i64>, Option<i64>)) -> Result<(), Failure> {
+    fn forget(&mut self, pair: TablePair<'_>, _: Rowids) -> Result<(), Failure> {
         Err(format!("older pages of table {} cannot be read", pair.table().name).into())
     }
 }
@@ -101,7 +104,7 @@ pub struct TableChanges {
     /// The newer definition; `None` for a table that was dropped.
     pub after: Option<Table>,
     /// Ranges of rowids whose older rows are not told: [`Visitor::forget`]. They go before the changes.
-    pub forgotten: Vec<(Option<i64>, Option<i64>)>,
+    pub forgotten: Vec<Rowids>,
     /// Its rows: by rowid, or in no order where the table has none.
     pub changes: Vec<Change>,
 }

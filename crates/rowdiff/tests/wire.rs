@@ -1,5 +1,7 @@
 //! Batches are as small as they are meant to be.
 
+#![allow(clippy::unwrap_used)]
+
 #[allow(dead_code)]
 #[path = "../examples/wire.rs"]
 mod wire;

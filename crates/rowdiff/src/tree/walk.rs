@@ -105,8 +105,7 @@ impl Walker<'_> {
     }
 }
 
-/// Rowids above the first, up to the second; none where there is no bound.
-pub(crate) type Bounds = (Option<i64>, Option<i64>);
+pub(crate) use crate::visitor::Rowids as Bounds;
 
 /// No bounds.
 pub(crate) const ALL: Bounds = (None, None);

@@ -3,6 +3,8 @@
 //! `ROWDIFF_HISTORIES=100000 cargo test --release -p litefoot-rowdiff --test histories -- --ignored --nocapture` runs as many;
 //! `ROWDIFF_SEED` is the first seed.
 
+#![allow(clippy::unwrap_used)]
+
 mod history;
 mod image;
 mod lost_pages;
@@ -135,7 +137,9 @@ fn compare_table(old: &image::Rows, new: &image::Rows, table: &TableChanges, pla
                 // A row that was not named has its values, in the columns that are new the default ones.
                 for (at, (name, value)) in new.columns.iter().zip(values).enumerate() {
                     let by_name = old.columns.iter().position(|of| of == name);
-                    let is_renamed = old.columns.len() == new.columns.len();
+                    let is_gone = |name: &&String| !new.columns.contains(name);
+                    let is_renamed = old.columns.len() <= new.columns.len()
+                        && old.columns.get(at).filter(is_gone).is_some();
                     let expected = match by_name.or(is_renamed.then_some(at)) {
                         Some(at) => before[at].clone(),
                         None => default(name),

@@ -1,5 +1,8 @@
 //! The system's SQLite, as far as the session extension is asked.
 
+// The types stand once, in the structure below.
+#![allow(clippy::missing_transmute_annotations)]
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};

@@ -65,12 +65,12 @@ impl Proxy {
 }
 
 fn draw(random: &mut fastrand::Rng) -> Fault {
-    let bytes = random.usize(200..12_000);
+    let bytes = random.usize(200..6000);
     match random.u8(..12) {
         0..4 => Fault::CutRequests(bytes),
-        4..6 => Fault::CutAnswers(random.usize(100..2500)),
-        6..9 => Fault::LoseAnswers(random.usize(100..2500)),
-        9 => Fault::Silent(random.usize(100..2500)),
+        4..6 => Fault::CutAnswers(random.usize(100..900)),
+        6..9 => Fault::LoseAnswers(random.usize(100..900)),
+        9 => Fault::Silent(random.usize(100..900)),
         10 => Fault::Delay(Duration::from_millis(random.u64(1..20))),
         _ => Fault::None,
     }

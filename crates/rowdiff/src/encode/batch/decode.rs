@@ -6,6 +6,7 @@ use super::{
 };
 use crate::schema::Table;
 use crate::value::Value;
+use crate::visitor::Rowids;
 use litefoot_format::number::varint;
 use std::collections::HashMap;
 
@@ -77,7 +78,7 @@ pub struct TableRows {
     /// The number of the table.
     pub table: u64,
     /// Rowids above the first bound, up to the second, whose rows are to be forgotten, before the changes.
-    pub forgotten: Vec<(Option<i64>, Option<i64>)>,
+    pub forgotten: Vec<Rowids>,
     /// The changes.
     pub changes: Vec<RowChange>,
 }
@@ -174,7 +175,7 @@ impl Decoder {
 }
 
 /// The ranges of a table that are forgotten.
-fn ranges(reader: &mut Reader<'_>) -> Result<Vec<(Option<i64>, Option<i64>)>, DecodeError> {
+fn ranges(reader: &mut Reader<'_>) -> Result<Vec<Rowids>, DecodeError> {
     let count = reader.length()?;
     let mut ranges = Vec::with_capacity(count);
     for _ in 0..count {
