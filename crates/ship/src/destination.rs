@@ -4,25 +4,68 @@
 
 use crate::backup::Backup;
 use crate::jobs::Job;
+use crate::rows::{RowShipper, Selection};
 use crate::sink::Sink;
 #[cfg(feature = "cloud")]
 use crate::store::Bucket;
 use crate::store::{Directory, Store};
 use crate::{Error, Result};
+use litefoot_rowsink::Destination;
+use litefoot_rowsink::lines::{Directory as Lines, Stream};
+use litefoot_rowsink::postgres::Postgres;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The schema of PostgreSQL that tables are in.
+const SCHEMA: &str = "public";
+
 /// Schemes that are understood.
 pub const SCHEMES: &str = if cfg!(feature = "cloud") {
-    "file:///directory, s3://bucket/folder, gs://bucket/folder, az://container/folder"
+    "file:///directory, s3://bucket/folder, gs://bucket/folder, az://container/folder; for rows: postgres://user@host/database, \
+     jsonl:///directory, jsonl:-"
 } else {
-    "file:///directory; this program was built without buckets"
+    "file:///directory; for rows: postgres://user@host/database, jsonl:///directory, jsonl:-; this program was built without buckets"
 };
 
 /// The sink of a job. Nothing is asked of the network yet.
 pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
+    if let Some(destination) = rows(&job.url, job.credentials.as_deref())? {
+        return Ok(Box::new(RowShipper::new(destination, job.node(), Selection::default())));
+    }
     let store = store(&job.url, job.credentials.as_deref())?;
     Ok(Box::new(Backup::new(store, job.node(), scratch)))
+}
+
+/// True for a destination of rows; false for one of backups.
+pub fn takes_rows(url: &str, credentials: Option<&Path>) -> Result<bool> {
+    rows(url, credentials).map(|found| found.is_some())
+}
+
+/// The destination of rows, if it is one.
+fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destination>>> {
+    check(url)?;
+    Ok(Some(match url.split_once(':') {
+        Some(("postgres" | "postgresql", _)) => {
+            let password = secret("PGPASSWORD", credentials)?;
+            Box::new(Postgres::new(url, SCHEMA)?.with_password(password.as_deref()))
+        }
+        Some(("jsonl", "-")) => Box::new(Stream::new(std::io::stdout())),
+        Some(("jsonl", path)) if path.starts_with("///") => Box::new(Lines::open(Path::new(&path[2..]))?),
+        Some(("jsonl", _)) => {
+            return Err(refused(url, "write jsonl:///directory, or jsonl:- for standard output"));
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// A secret: of the file with `KEY=value` lines, or else of the environment.
+fn secret(name: &str, credentials: Option<&Path>) -> Result<Option<String>> {
+    let Some(path) = credentials else { return Ok(std::env::var(name).ok()) };
+    let text = std::fs::read_to_string(path).map_err(|error| Error::local(path, error))?;
+    let of_line = |line: &str| {
+        line.split_once('=').filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
+    };
+    Ok(text.lines().find_map(of_line))
 }
 
 /// The store of a backup.
@@ -66,6 +109,18 @@ fn refused(url: &str, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_have_destinations_of_their_own() {
+        let place = |url: &str| rows(url, None).map(|found| found.map(|found| found.place().to_owned()));
+        assert_eq!(place("postgres://me@host:5/x").unwrap().as_deref(), Some("postgres://host:5/x"));
+        assert_eq!(place("jsonl:-").unwrap().as_deref(), Some("standard output"));
+        assert_eq!(place("file:///backup").unwrap(), None);
+        assert!(place("jsonl:x").is_err() && place("postgres://me:secret@host/x").is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "A=1\nPGPASSWORD = x=y\n").unwrap();
+        assert_eq!(secret("PGPASSWORD", Some(file.path())).unwrap().as_deref(), Some("x=y"));
+    }
 
     #[test]
     fn a_url_leads_to_a_store_or_says_why_not() {

@@ -71,5 +71,18 @@ impl Error {
     }
 }
 
+impl From<litefoot_rowsink::Error> for Error {
+    fn from(error: litefoot_rowsink::Error) -> Error {
+        use litefoot_rowsink::Error as Of;
+        match error {
+            Of::Local { path, why } => Error::Local { path, why },
+            Of::Unreachable { place, why } => Error::Unreachable { place, why },
+            Of::Fenced { place, why } => Error::Fenced { place, why },
+            Of::Refused { place, why } => Error::Refused { place, why },
+            other => Error::Refused { place: "the destination".to_owned(), why: other.to_string() },
+        }
+    }
+}
+
 /// The result of reading or delivering.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -16,6 +16,7 @@
 //! | [`sink`] | what a destination has to do |
 //! | [`store`] | directories and buckets: named files that are written once |
 //! | [`backup`] | deliveries as LTX files, which Litestream restores as well |
+//! | [`rows`] | deliveries as changed rows |
 //! | [`restore`] | from those files to a database |
 //! | [`compact`] | few files instead of many, and what may go |
 //! | [`destination`], [`jobs`] | what a URL means; what is shipped where |
@@ -27,6 +28,7 @@ pub mod destination;
 pub mod error;
 pub mod jobs;
 pub mod restore;
+pub mod rows;
 pub mod service;
 pub mod sink;
 pub mod source;

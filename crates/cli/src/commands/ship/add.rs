@@ -52,21 +52,27 @@ pub struct RemoveArgs {
     name: String,
 }
 
+/// The number of the shipper of a backup: a new one, or that of the machine that has stopped.
+fn node_of_backup(args: &Args) -> Result<u64, Failure> {
+    let store = destination::store(&args.url, args.credentials.as_deref()).map_err(explain)?;
+    let there = last_writer(&*store).map_err(explain)?;
+    match (there, args.take_over) {
+        (None, _) => Ok(fastrand::u64(1..)),
+        (Some(node), true) => Ok(node),
+        (Some(_), false) => Err(Failure::new(format!("{}: there is a backup already", args.url)).advice(
+            "Name another place; or, where this machine goes on with that database, say --take-over.",
+        )),
+    }
+}
+
 /// Adds a job.
 pub fn run(args: Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
     let path = path_of(&args.database);
     let database = std::fs::canonicalize(&path)
         .map_err(|error| Failure::file(&path, error).advice("Check the path; nothing was added."))?;
-    let store = destination::store(&args.url, args.credentials.as_deref()).map_err(explain)?;
-    let there = last_writer(&*store).map_err(explain)?;
-    let node = match (there, args.take_over) {
-        (None, _) => fastrand::u64(1..),
-        (Some(node), true) => node,
-        (Some(_), false) => {
-            return Err(Failure::new(format!("{}: there is a backup already", args.url)).advice(
-                "Name another place; or, where this machine goes on with that database, say --take-over.",
-            ));
-        }
+    let node = match destination::takes_rows(&args.url, args.credentials.as_deref()).map_err(explain)? {
+        true => fastrand::u64(1..),
+        false => node_of_backup(&args)?,
     };
     let name = args.name.unwrap_or_else(|| name_for(&database, &args.url));
     let credentials = match args.credentials {

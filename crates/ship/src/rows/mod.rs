@@ -1,0 +1,260 @@
+//! The sink of rows: changed pages become a batch, and the batch arrives once.
+//!
+//! # Invariants
+//! 1. The map and the kept pages are those of the moment that was gathered last. Nothing is gathered until its batch has arrived.
+//! 2. A batch keeps its rows, its number and its token until it has arrived.
+//! 3. Where a page of the last moment is not at hand, the batch has all rows of its range, and replaces those of the destination. The first batch
+//!    of each start has all rows, and so has one for which a page of a table without rowids is missing.
+
+use crate::sink::{Delivered, Sink};
+use crate::source::{Changes, Images, Keep, PageMap};
+use crate::{Error, Result};
+use litefoot_format::page::{INDEX_INTERIOR, TABLE_INTERIOR};
+use litefoot_rowdiff::{
+    Change, Changed, Collect, Empty, Failure, Map, Pages, Rows, Step, TablePair, Visitor,
+};
+use litefoot_rowsink::{Batch, Destination, Origin, Parked, deliver};
+use std::collections::HashSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Memory for leaves of the last moment.
+const IMAGES_BYTES: usize = 32 << 20;
+
+/// The tables that are shipped.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Their names; empty for all but SQLite's own.
+    pub tables: Vec<String>,
+    /// Tables whose deleted rows stay at the destination.
+    pub keep_deleted: Vec<String>,
+}
+
+impl Selection {
+    fn has(names: &[String], name: &str) -> bool {
+        names.iter().any(|of| of.eq_ignore_ascii_case(name))
+    }
+
+    fn is_shipped(&self, name: &str) -> bool {
+        match self.tables.is_empty() {
+            true => !name.starts_with("sqlite_"),
+            false => Selection::has(&self.tables, name),
+        }
+    }
+}
+
+/// The sink of one database and one destination.
+pub struct RowShipper {
+    destination: Box<dyn Destination>,
+    origin: Origin,
+    selection: Selection,
+    /// The map of the last moment; `None` before the first.
+    map: Option<Map>,
+    sequence: u64,
+    pending: Option<(Batch, Step)>,
+    parked: Vec<Parked>,
+    images_bytes: usize,
+}
+
+impl RowShipper {
+    /// A sink; the origin is told from all others by the number of the job.
+    pub fn new(destination: Box<dyn Destination>, node: u64, selection: Selection) -> RowShipper {
+        let mut source = [0; 16];
+        source[8..].copy_from_slice(&node.to_be_bytes());
+        let origin = Origin { source, epoch: 1 };
+        RowShipper {
+            destination,
+            origin,
+            selection,
+            map: None,
+            sequence: 0,
+            pending: None,
+            parked: Vec::new(),
+            images_bytes: IMAGES_BYTES,
+        }
+    }
+
+    /// Tables of which the last batch was not taken, and why.
+    pub fn parked(&self) -> &[Parked] {
+        &self.parked
+    }
+
+    /// The map of the newer moment, and the changes: those to the last moment, or all rows.
+    fn compare(&self, changes: &Changes<'_>) -> Result<(Step, Collected<'_>, bool)> {
+        let after = After(changes);
+        let different = changes.changed();
+        if let (Some(map), Some(before)) = (&self.map, Before::new(changes)) {
+            let mut found = Collected::new(&self.selection);
+            match map.diff(&before, &after, &Changed::Pages(different), &mut found) {
+                Ok(step) => return Ok((step, found, false)),
+                // The older page is gone: all rows are sent.
+                Err(litefoot_rowdiff::Error::Read { side: litefoot_rowdiff::Side::Before, .. }) => (),
+                Err(error) => return Err(self.of_pages(&error)),
+            }
+        }
+        let mut found = Collected::new(&self.selection);
+        let step = Map::default().diff(&Empty, &after, &Changed::All, &mut found);
+        Ok((step.map_err(|error| self.of_pages(&error))?, found, true))
+    }
+
+    fn of_pages(&self, error: &litefoot_rowdiff::Error) -> Error {
+        Error::Refused { place: self.destination.place().to_owned(), why: error.to_string() }
+    }
+}
+
+impl Sink for RowShipper {
+    fn resume(&mut self, _: Option<(u64, PageMap)>) -> Result<Option<PageMap>> {
+        let at = self.destination.position(&self.origin)?;
+        let of_epoch = at.filter(|at| at.epoch == self.origin.epoch);
+        self.sequence = of_epoch.map_or(0, |at| at.sequence);
+        // Without the pages of the last moment nothing can be compared: the first batch has all rows.
+        self.map = None;
+        Ok(None)
+    }
+
+    fn images(&self) -> Option<Images> {
+        // Pages by which others are found; a missing leaf is a range of rows that are sent again.
+        let rule = |page: u32, data: &[u8]| match data.first() {
+            Some(&(INDEX_INTERIOR | TABLE_INTERIOR)) => Keep::Always,
+            _ if page == 1 => Keep::Always,
+            _ => Keep::WithRoom,
+        };
+        Some(Images::new(rule, self.images_bytes))
+    }
+
+    fn gather(&mut self, changes: &mut Changes<'_>) -> Result<()> {
+        let (step, found, is_whole) = self.compare(changes)?;
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+        let batch = Batch {
+            origin: self.origin,
+            sequence: self.sequence + 1,
+            token: fastrand::u64(..),
+            time_ms: time,
+            is_whole,
+            tables: found.collect.tables,
+        };
+        self.pending = Some((batch, step));
+        Ok(())
+    }
+
+    fn discard(&mut self) {
+        self.pending = None;
+    }
+
+    fn is_pending(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    fn deliver(&mut self) -> Result<Delivered> {
+        let Some((batch, _)) = &self.pending else {
+            return Ok(Delivered { sequence: self.sequence, ..Delivered::default() });
+        };
+        let mut delivered = Delivered { sequence: self.sequence, ..Delivered::default() };
+        // What has changed may be no row that is shipped.
+        if batch.is_whole || !batch.tables.is_empty() {
+            let arrived = deliver(&mut *self.destination, batch)?;
+            self.parked = arrived.parked;
+            delivered = Delivered { sequence: batch.sequence, bytes: arrived.bytes, requests: 1 };
+        }
+        if let Some((_, step)) = self.pending.take() {
+            self.map.get_or_insert_default().apply(step);
+        }
+        self.sequence = delivered.sequence;
+        Ok(delivered)
+    }
+
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+/// The newer moment.
+struct After<'a>(&'a Changes<'a>);
+
+impl Pages for After<'_> {
+    fn page_bytes(&self) -> usize {
+        self.0.page_size() as usize
+    }
+
+    fn count(&self) -> u32 {
+        self.0.pages()
+    }
+
+    fn read(&self, number: u32, page: &mut [u8]) -> std::result::Result<(), Failure> {
+        self.0.read(number, page).map_err(Into::into)
+    }
+}
+
+/// The moment of the last delivery: pages that were kept, and those that have not changed since.
+struct Before<'a> {
+    changes: &'a Changes<'a>,
+    changed: HashSet<u32>,
+    count: u32,
+}
+
+impl<'a> Before<'a> {
+    fn new(changes: &'a Changes<'a>) -> Option<Before<'a>> {
+        let count = changes.before()?.len();
+        Some(Before { changes, changed: changes.changed().iter().copied().collect(), count })
+    }
+}
+
+impl Pages for Before<'_> {
+    fn page_bytes(&self) -> usize {
+        self.changes.page_size() as usize
+    }
+
+    fn count(&self) -> u32 {
+        self.count
+    }
+
+    fn read(&self, number: u32, page: &mut [u8]) -> std::result::Result<(), Failure> {
+        if number <= self.changes.pages() && !self.changed.contains(&number) {
+            return self.changes.read(number, page).map_err(Into::into);
+        }
+        let image = self.changes.image(number).ok_or("the page as it was is not at hand")?;
+        page.copy_from_slice(image);
+        Ok(())
+    }
+}
+
+/// The changes of the selected tables.
+struct Collected<'a> {
+    selection: &'a Selection,
+    collect: Collect,
+}
+
+impl<'a> Collected<'a> {
+    fn new(selection: &'a Selection) -> Collected<'a> {
+        Collected { selection, collect: Collect::default() }
+    }
+}
+
+impl Visitor for Collected<'_> {
+    fn table(&mut self, pair: TablePair<'_>) -> std::result::Result<Rows, Failure> {
+        match self.selection.is_shipped(&pair.table().name) {
+            true => self.collect.table(pair),
+            false => Ok(Rows::Skipped),
+        }
+    }
+
+    fn row(&mut self, pair: TablePair<'_>, change: Change) -> std::result::Result<(), Failure> {
+        let is_kept = Selection::has(&self.selection.keep_deleted, &pair.table().name);
+        match change {
+            Change::Delete(_) if is_kept => Ok(()),
+            change => self.collect.row(pair, change),
+        }
+    }
+    fn forget(
+        &mut self,
+        _: TablePair<'_>,
+        range: (Option<i64>, Option<i64>),
+    ) -> std::result::Result<(), Failure> {
+        if let Some(table) = self.collect.tables.last_mut() {
+            table.forgotten.push(range);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
