@@ -416,15 +416,22 @@ mod tests {
     #[test]
     fn the_next_hears_of_a_tickets_end_when_the_first_gives_up() {
         let writer_queue = Arc::new(WriterQueue::default());
+        let first_refused = Instant::now();
         writer_queue.await_turn(0, Instant::now(), LONG, Duration::from_millis(80));
-        let waiting = [Duration::from_millis(20), LONG].map(|limit| {
-            let other = writer_queue.clone();
-            let writer = limit.as_millis() as u64;
-            let thread = std::thread::spawn(move || other.await_turn(writer, Instant::now(), limit, LONG));
-            wait_until_queued(&writer_queue, if limit == LONG { 2 } else { 1 });
-            thread
-        });
-        assert_eq!(waiting.map(|thread| thread.join().unwrap()), [false, true]);
+        // The first in line is the last to come, so that it is there for as long as anybody looks.
+        let [next, _first] =
+            [(LONG, Instant::now()), (Duration::from_millis(20), first_refused)].map(|(limit, refused)| {
+                let other = writer_queue.clone();
+                let writer = limit.as_millis() as u64;
+                let thread = std::thread::spawn(move || {
+                    other.await_turn(writer, refused, limit, Duration::from_millis(1))
+                });
+                if limit == LONG {
+                    wait_until_queued(&writer_queue, 1);
+                }
+                thread
+            });
+        assert!(next.join().unwrap(), "it waits for a minute where nobody tells it");
     }
 
     #[test]
