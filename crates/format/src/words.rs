@@ -33,6 +33,44 @@ impl Word<'_> {
     }
 }
 
+/// The words of a text, and a place among them, for a parser that goes from word to word.
+#[derive(Debug)]
+pub struct Cursor<'a> {
+    /// The words; the last one is the end.
+    pub words: Vec<Word<'a>>,
+    /// The number of the word that is next. It may be beyond the end.
+    pub at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The first word of a text.
+    ///
+    /// # Errors
+    /// As [`words`].
+    pub fn new(text: &'a str) -> Result<Cursor<'a>, String> {
+        Ok(Cursor { words: words(text)?, at: 0 })
+    }
+
+    /// The word that is next.
+    pub fn word(&self) -> Word<'a> {
+        self.words[self.at.min(self.words.len() - 1)]
+    }
+
+    /// Takes the next word.
+    pub fn next_word(&mut self) -> Word<'a> {
+        let word = self.word();
+        self.at += 1;
+        word
+    }
+
+    /// Takes a keyword, or a symbol, where it is next; tells whether it was.
+    pub fn take(&mut self, expected: &str) -> bool {
+        let is = self.word().is(expected);
+        self.at += usize::from(is);
+        is
+    }
+}
+
 /// The words of a text, and the end.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 
 use super::default;
 use super::{Affinity, Column, Key, Table};
-use litefoot_format::words::{Kind, Word, words};
+use litefoot_format::words::{Cursor, Kind, Word};
 
 /// A statement that was understood.
 pub(super) struct Parsed {
@@ -45,7 +45,7 @@ impl Parsed {
 /// Parses the statement.
 pub(super) fn parse(sql: &str) -> Result<Parsed, String> {
     let mut parser =
-        Parser { sql, words: words(sql)?, at: 0, columns: Vec::new(), primary_key: None, alias: None };
+        Parser { sql, cursor: Cursor::new(sql)?, columns: Vec::new(), primary_key: None, alias: None };
     parser.head()?;
     parser.body()?;
     let (without_rowid, is_strict) = parser.options()?;
@@ -54,8 +54,7 @@ pub(super) fn parse(sql: &str) -> Result<Parsed, String> {
 
 struct Parser<'a> {
     sql: &'a str,
-    words: Vec<Word<'a>>,
-    at: usize,
+    cursor: Cursor<'a>,
     columns: Vec<Declared>,
     /// Its columns, and true where the one column may be a name for the rowid.
     primary_key: Option<(Vec<usize>, bool)>,
@@ -63,43 +62,27 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn word(&self) -> Word<'a> {
-        self.words[self.at.min(self.words.len() - 1)]
-    }
-
-    fn next(&mut self) -> Word<'a> {
-        let word = self.word();
-        self.at += 1;
-        word
-    }
-
-    fn take(&mut self, expected: &str) -> bool {
-        let is = self.word().is(expected);
-        self.at += usize::from(is);
-        is
-    }
-
     fn expect(&mut self, expected: &str) -> Result<(), String> {
-        match self.take(expected) {
+        match self.cursor.take(expected) {
             true => Ok(()),
-            false => Err(format!("{expected} was expected, not {}", self.word().text)),
+            false => Err(format!("{expected} was expected, not {}", self.cursor.word().text)),
         }
     }
 
     fn name(&mut self) -> Result<String, String> {
-        let word = self.next();
+        let word = self.cursor.next_word();
         name(word).ok_or_else(|| format!("a name was expected, not {}", word.text))
     }
 
     fn head(&mut self) -> Result<(), String> {
         self.expect("CREATE")?;
-        let _ = self.take("TEMP") || self.take("TEMPORARY");
+        let _ = self.cursor.take("TEMP") || self.cursor.take("TEMPORARY");
         self.expect("TABLE")?;
-        if self.take("IF") {
-            self.at += 2;
+        if self.cursor.take("IF") {
+            self.cursor.at += 2;
         }
         self.name()?;
-        if self.take(".") {
+        if self.cursor.take(".") {
             self.name()?;
         }
         Ok(())
@@ -113,7 +96,7 @@ impl<'a> Parser<'a> {
                 break self.table_constraints();
             }
             self.column()?;
-            if self.take(")") {
+            if self.cursor.take(")") {
                 break Ok(());
             }
             self.expect(",")?;
@@ -121,7 +104,7 @@ impl<'a> Parser<'a> {
     }
 
     fn is_table_constraint(&self) -> bool {
-        ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"].iter().any(|word| self.word().is(word))
+        ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"].iter().any(|word| self.cursor.word().is(word))
     }
 
     fn column(&mut self) -> Result<(), String> {
@@ -141,28 +124,29 @@ impl<'a> Parser<'a> {
         };
         let mut column = Declared { column, is_virtual: false };
         let mut has_default = false;
-        while !self.word().is(",") && !self.word().is(")") {
-            let from = self.at;
-            if self.take("PRIMARY") {
+        while !self.cursor.word().is(",") && !self.cursor.word().is(")") {
+            let from = self.cursor.at;
+            if self.cursor.take("PRIMARY") {
                 self.expect("KEY")?;
-                let is_descending = self.take("DESC");
+                let is_descending = self.cursor.take("DESC");
                 self.set_primary_key(vec![self.columns.len()], !is_descending)?;
-            } else if self.take("NOT") {
-                column.column.not_null |= self.take("NULL");
-            } else if self.take("DEFAULT") {
-                let start = self.at;
+            } else if self.cursor.take("NOT") {
+                column.column.not_null |= self.cursor.take("NULL");
+            } else if self.cursor.take("DEFAULT") {
+                let start = self.cursor.at;
                 self.default()?;
                 has_default = true;
-                column.column.default = default::parse(&self.words[start..self.at], column.column.affinity);
-            } else if self.take("AS") {
+                column.column.default =
+                    default::parse(&self.cursor.words[start..self.cursor.at], column.column.affinity);
+            } else if self.cursor.take("AS") {
                 self.skip()?;
-                let is_stored = self.take("STORED");
+                let is_stored = self.cursor.take("STORED");
                 (column.column.generated, column.is_virtual) = (is_stored, !is_stored);
             } else {
                 self.skip()?;
             }
-            if self.at == from {
-                return Err(format!("{} was not expected", self.word().text));
+            if self.cursor.at == from {
+                return Err(format!("{} was not expected", self.cursor.word().text));
             }
         }
         if !has_default {
@@ -187,28 +171,28 @@ impl<'a> Parser<'a> {
             "AS",
             "DEFERRABLE",
         ];
-        let start = self.at;
-        while name(self.word()).is_some() && !ENDS.iter().any(|word| self.word().is(word)) {
-            let is_always = self.words.get(self.at + 1).is_some_and(|next| next.is("ALWAYS"));
-            if self.word().is("GENERATED") && is_always {
+        let start = self.cursor.at;
+        while name(self.cursor.word()).is_some() && !ENDS.iter().any(|word| self.cursor.word().is(word)) {
+            let is_always = self.cursor.words.get(self.cursor.at + 1).is_some_and(|next| next.is("ALWAYS"));
+            if self.cursor.word().is("GENERATED") && is_always {
                 break;
             }
-            self.at += 1;
+            self.cursor.at += 1;
         }
-        if self.at == start {
+        if self.cursor.at == start {
             return Ok("");
         }
-        if self.word().is("(") {
+        if self.cursor.word().is("(") {
             self.skip()?;
         }
-        let text = self.between(start, self.at);
+        let text = self.between(start, self.cursor.at);
         Ok(text)
     }
 
     /// The text from a word to the one before another.
     fn between(&self, start: usize, end: usize) -> &'a str {
         let offset = |word: &Word<'_>| word.text.as_ptr().addr() - self.sql.as_ptr().addr();
-        let (first, last) = (&self.words[start], &self.words[end - 1]);
+        let (first, last) = (&self.cursor.words[start], &self.cursor.words[end - 1]);
         &self.sql[offset(first)..offset(last) + last.text.len()]
     }
 
@@ -220,7 +204,7 @@ impl<'a> Parser<'a> {
     }
 
     fn default(&mut self) -> Result<(), String> {
-        let _ = self.take("+") || self.take("-");
+        let _ = self.cursor.take("+") || self.cursor.take("-");
         self.skip()
     }
 
@@ -228,7 +212,7 @@ impl<'a> Parser<'a> {
     fn skip(&mut self) -> Result<(), String> {
         let mut depth = 0usize;
         loop {
-            let word = self.next();
+            let word = self.cursor.next_word();
             match (word.kind, word.text) {
                 (Kind::End, _) => return Err("the statement has no end".to_owned()),
                 (Kind::Symbol, "(") => depth += 1,
@@ -242,8 +226,8 @@ impl<'a> Parser<'a> {
     }
 
     fn table_constraints(&mut self) -> Result<(), String> {
-        while !self.take(")") {
-            if self.take("PRIMARY") {
+        while !self.cursor.take(")") {
+            if self.cursor.take("PRIMARY") {
                 self.expect("KEY")?;
                 self.primary_key_columns()?;
             } else {
@@ -261,8 +245,8 @@ impl<'a> Parser<'a> {
             let is = |declared: &Declared| declared.column.name.eq_ignore_ascii_case(&name);
             let column = self.columns.iter().position(is).ok_or_else(|| format!("{name} is no column"))?;
             let mut has_collation = false;
-            while !self.word().is(",") && !self.word().is(")") {
-                has_collation |= self.word().is("COLLATE");
+            while !self.cursor.word().is(",") && !self.cursor.word().is(")") {
+                has_collation |= self.cursor.word().is("COLLATE");
                 self.skip()?;
             }
             match (columns.contains(&column), has_collation) {
@@ -271,7 +255,7 @@ impl<'a> Parser<'a> {
                 // SQLite stores it twice.
                 (true, true) => return Err(format!("{name} is in the primary key twice, with collations")),
             }
-            if self.take(")") {
+            if self.cursor.take(")") {
                 break;
             }
             self.expect(",")?;
@@ -283,18 +267,18 @@ impl<'a> Parser<'a> {
     fn options(&mut self) -> Result<(bool, bool), String> {
         let (mut without_rowid, mut is_strict) = (false, false);
         loop {
-            if self.take("WITHOUT") {
+            if self.cursor.take("WITHOUT") {
                 self.expect("ROWID")?;
                 without_rowid = true;
-            } else if self.take("STRICT") {
+            } else if self.cursor.take("STRICT") {
                 is_strict = true;
-            } else if !self.take(",") && !self.take(";") {
+            } else if !self.cursor.take(",") && !self.cursor.take(";") {
                 break;
             }
         }
-        match self.word().kind {
+        match self.cursor.word().kind {
             Kind::End => Ok((without_rowid, is_strict)),
-            _ => Err(format!("{} was not expected", self.word().text)),
+            _ => Err(format!("{} was not expected", self.cursor.word().text)),
         }
     }
 

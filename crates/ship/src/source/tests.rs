@@ -52,6 +52,13 @@ fn source(path: &Path) -> Source {
     Source::new(path, Box::new(PlainDoor(path.to_owned())), None)
 }
 
+/// Waits until the times of the files tell whether they change.
+fn settle(path: &Path) {
+    while !Stamp::take(path).unwrap().is_settled() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 const ROWS: &str = "SELECT id || ' ' || hex(v) FROM t ORDER BY id";
 
 fn step(database: &Connection, random: &mut fastrand::Rng) {
@@ -226,9 +233,7 @@ fn frames_that_wait_for_their_commit_are_looked_at_again() {
     database.execute("INSERT INTO t VALUES(1, zeroblob(200000))", []).unwrap();
     assert!(log() > before, "its pages are in the log, and not committed");
     // So long that the times of the files tell nothing of it any more.
-    while !Stamp::take(&path).unwrap().is_settled() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    settle(&path);
     assert!(!source.visit(|changes| copy.take(changes)).unwrap());
     assert!(source.may_have_changed().unwrap(), "the commit may write nothing more to the log");
     database.execute_batch("COMMIT").unwrap();
@@ -243,17 +248,15 @@ fn a_visit_itself_is_no_change() {
         let database = Connection::open(&path).unwrap();
         database.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE t(id, v)")).unwrap();
         let (mut source, mut copy) = (source(&path), Copy::default());
-        let mut settle = |source: &mut Source| {
-            while !Stamp::take(&path).unwrap().is_settled() {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+        let mut look = |source: &mut Source| {
+            settle(&path);
             source.visit(|changes| copy.take(changes)).unwrap();
         };
-        settle(&mut source);
+        look(&mut source);
         assert!(!source.may_have_changed().unwrap(), "{mode}");
         drop(database);
         // Closing has brought the log home: one more look, and no more.
-        settle(&mut source);
+        look(&mut source);
         assert!(!source.may_have_changed().unwrap(), "{mode}, closed");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! SQLite prepares the same text, so this code need not find what is wrong with it, only what it does not understand itself.
 
-use litefoot_format::words::{Kind, Word, words};
+use litefoot_format::words::{Cursor, Kind};
 
 /// A statement.
 #[derive(Debug, PartialEq)]
@@ -86,13 +86,12 @@ const DEEPEST: usize = 50;
 /// # Errors
 /// The first construct that is not understood.
 pub(super) fn parse(text: &str) -> Result<Query<'_>> {
-    let mut parser = Parser { words: words(text)?, at: 0, depth: 0, parameters: 0 };
+    let mut parser = Parser { cursor: Cursor::new(text)?, depth: 0, parameters: 0 };
     parser.query()
 }
 
 struct Parser<'a> {
-    words: Vec<Word<'a>>,
-    at: usize,
+    cursor: Cursor<'a>,
     depth: usize,
     /// The highest number of a parameter so far.
     parameters: usize,
@@ -101,28 +100,12 @@ struct Parser<'a> {
 type Result<T> = std::result::Result<T, String>;
 
 impl<'a> Parser<'a> {
-    fn word(&self) -> Word<'a> {
-        self.words[self.at.min(self.words.len() - 1)]
-    }
-
-    fn next(&mut self) -> Word<'a> {
-        let word = self.word();
-        self.at += 1;
-        word
-    }
-
-    fn takes(&mut self, word: &str) -> bool {
-        let takes = self.word().is(word);
-        self.at += usize::from(takes);
-        takes
-    }
-
     fn expect(&mut self, word: &str) -> Result<()> {
-        if self.takes(word) { Ok(()) } else { Err(self.refuse(&format!("where {word} was expected"))) }
+        if self.cursor.take(word) { Ok(()) } else { Err(self.refuse(&format!("where {word} was expected"))) }
     }
 
     fn refuse(&self, place: &str) -> String {
-        format!("{} {place} is not supported", self.word().text)
+        format!("{} {place} is not supported", self.cursor.word().text)
     }
 
     fn query(&mut self) -> Result<Query<'a>> {
@@ -130,19 +113,19 @@ impl<'a> Parser<'a> {
         let items = self.list(Parser::item)?;
         self.expect("FROM")?;
         let mut table = self.name("as a table")?.to_owned();
-        if self.takes(".") {
+        if self.cursor.take(".") {
             table = format!("{table}.{}", self.name("as a table")?);
         }
-        let condition = if self.takes("WHERE") { Some(self.condition()?) } else { None };
-        let keys = if self.takes("GROUP") {
+        let condition = if self.cursor.take("WHERE") { Some(self.condition()?) } else { None };
+        let keys = if self.cursor.take("GROUP") {
             self.expect("BY")?;
             self.list(Parser::column)?
         } else {
             Vec::new()
         };
-        self.takes(";");
-        if self.word().kind != Kind::End {
-            let around = ["ORDER", "LIMIT"].iter().any(|word| self.word().is(word));
+        self.cursor.take(";");
+        if self.cursor.word().kind != Kind::End {
+            let around = ["ORDER", "LIMIT"].iter().any(|word| self.cursor.word().is(word));
             let hint = if around { "; put it around litefoot_scan(…)" } else { "" };
             return Err(format!("{}{hint}", self.refuse("there")));
         }
@@ -151,7 +134,7 @@ impl<'a> Parser<'a> {
 
     fn list<T>(&mut self, one: impl Fn(&mut Parser<'a>) -> Result<T>) -> Result<Vec<T>> {
         let mut list = vec![one(self)?];
-        while self.takes(",") {
+        while self.cursor.take(",") {
             list.push(one(self)?);
         }
         Ok(list)
@@ -162,48 +145,48 @@ impl<'a> Parser<'a> {
             Some(function) => self.aggregate(function)?,
             None => Item::Column(self.column()?),
         };
-        if self.takes("AS") {
+        if self.cursor.take("AS") {
             self.name("as a name of a column")?;
         }
         Ok(item)
     }
 
     fn function(&mut self) -> Option<Function> {
-        let word = self.word();
+        let word = self.cursor.word();
         let (_, function) = *FUNCTIONS.iter().find(|(name, _)| word.is(name))?;
-        self.words.get(self.at + 1)?.is("(").then(|| self.at += 2)?;
+        self.cursor.words.get(self.cursor.at + 1)?.is("(").then(|| self.cursor.at += 2)?;
         Some(function)
     }
 
     fn aggregate(&mut self, function: Function) -> Result<Item<'a>> {
-        if function == Function::Count && self.takes("*") {
+        if function == Function::Count && self.cursor.take("*") {
             self.expect(")")?;
             return Ok(Item::Aggregate(function, None));
         }
-        if self.word().is("DISTINCT") {
+        if self.cursor.word().is("DISTINCT") {
             return Err(self.refuse("in an aggregate"));
         }
         let column = self.column()?;
         self.expect(")")?;
-        if ["FILTER", "OVER"].iter().any(|word| self.word().is(word)) {
+        if ["FILTER", "OVER"].iter().any(|word| self.cursor.word().is(word)) {
             return Err(self.refuse("behind an aggregate"));
         }
         Ok(Item::Aggregate(function, Some(column)))
     }
 
     fn name(&mut self, place: &str) -> Result<&'a str> {
-        let word = self.word();
+        let word = self.cursor.word();
         let is_name = match word.kind {
             Kind::QuotedName => true,
             Kind::Name => !RESERVED.iter().any(|reserved| word.is(reserved)),
             _ => false,
         };
-        if is_name { Ok(self.next().text) } else { Err(self.refuse(place)) }
+        if is_name { Ok(self.cursor.next_word().text) } else { Err(self.refuse(place)) }
     }
 
     fn column(&mut self) -> Result<Column<'a>> {
         let name = self.name("as a column")?;
-        if self.word().is("(") || self.word().is(".") {
+        if self.cursor.word().is("(") || self.cursor.word().is(".") {
             return Err(self.refuse(&format!("behind {name}")));
         }
         Ok(name)
@@ -215,7 +198,7 @@ impl<'a> Parser<'a> {
             return Err(format!("a condition of more than {DEEPEST} levels is not supported"));
         }
         let mut parts = vec![self.conjunction()?];
-        while self.takes("OR") {
+        while self.cursor.take("OR") {
             parts.push(self.conjunction()?);
         }
         self.depth -= 1;
@@ -224,7 +207,7 @@ impl<'a> Parser<'a> {
 
     fn conjunction(&mut self) -> Result<Condition<'a>> {
         let mut parts = vec![self.negation()?];
-        while self.takes("AND") {
+        while self.cursor.take("AND") {
             parts.push(self.negation()?);
         }
         Ok(if parts.len() == 1 { parts.remove(0) } else { Condition::And(parts) })
@@ -232,10 +215,10 @@ impl<'a> Parser<'a> {
 
     fn negation(&mut self) -> Result<Condition<'a>> {
         let mut negated = false;
-        while self.takes("NOT") {
+        while self.cursor.take("NOT") {
             negated = !negated;
         }
-        let inner = if self.takes("(") {
+        let inner = if self.cursor.take("(") {
             let inner = self.condition()?;
             self.expect(")")?;
             inner
@@ -253,28 +236,28 @@ impl<'a> Parser<'a> {
             return Ok(Condition::Compare(column, flipped, constant));
         }
         let column = self.column()?;
-        if self.takes("IS") {
-            let operator = if self.takes("NOT") { Operator::IsNot } else { Operator::Is };
+        if self.cursor.take("IS") {
+            let operator = if self.cursor.take("NOT") { Operator::IsNot } else { Operator::Is };
             return Ok(Condition::Compare(column, operator, self.constant()?));
         }
-        if self.takes("ISNULL") {
+        if self.cursor.take("ISNULL") {
             return Ok(Condition::Compare(column, Operator::Is, "NULL".to_owned()));
         }
-        if self.takes("NOTNULL") {
+        if self.cursor.take("NOTNULL") {
             return Ok(Condition::Compare(column, Operator::IsNot, "NULL".to_owned()));
         }
-        let negated = self.takes("NOT");
+        let negated = self.cursor.take("NOT");
         let negate = |condition| if negated { Condition::Not(Box::new(condition)) } else { condition };
-        if negated && self.takes("NULL") {
+        if negated && self.cursor.take("NULL") {
             return Ok(Condition::Compare(column, Operator::IsNot, "NULL".to_owned()));
         }
-        if self.takes("BETWEEN") {
+        if self.cursor.take("BETWEEN") {
             let low = Condition::Compare(column, Operator::GreaterOrEqual, self.constant()?);
             self.expect("AND")?;
             let high = Condition::Compare(column, Operator::LessOrEqual, self.constant()?);
             return Ok(negate(Condition::And(vec![low, high])));
         }
-        if self.takes("IN") {
+        if self.cursor.take("IN") {
             self.expect("(")?;
             let constants = self.list(Parser::constant)?;
             self.expect(")")?;
@@ -288,37 +271,37 @@ impl<'a> Parser<'a> {
     }
 
     fn operator(&mut self) -> Result<(Operator, Operator)> {
-        let word = self.word();
+        let word = self.cursor.word();
         let found = OPERATORS.iter().find(|(text, ..)| word.is(text));
         let (_, operator, flipped) = found.ok_or_else(|| self.refuse("in a condition"))?;
-        self.at += 1;
+        self.cursor.at += 1;
         Ok((*operator, *flipped))
     }
 
     fn begins_constant(&self) -> bool {
-        let word = self.word();
+        let word = self.cursor.word();
         matches!(word.kind, Kind::Literal | Kind::Parameter)
             || ["+", "-", "NULL"].iter().any(|text| word.is(text))
     }
 
     fn constant(&mut self) -> Result<Constant> {
-        let sign = if self.takes("-") {
+        let sign = if self.cursor.take("-") {
             "-"
         } else {
-            self.takes("+");
+            self.cursor.take("+");
             ""
         };
-        let word = self.word();
+        let word = self.cursor.word();
         let constant = match word.kind {
             Kind::Literal => format!("{sign}{}", word.text),
             Kind::Parameter if sign.is_empty() => self.parameter(word.text)?,
             Kind::Name if sign.is_empty() && word.is("NULL") => "NULL".to_owned(),
             _ => return Err(self.refuse("as a constant")),
         };
-        self.at += 1;
+        self.cursor.at += 1;
         if ["+", "-", "*", "/", "%", "||", "&", "|", "<<", ">>", "COLLATE", "->"]
             .iter()
-            .any(|text| self.word().is(text))
+            .any(|text| self.cursor.word().is(text))
         {
             return Err(self.refuse("behind a constant"));
         }
