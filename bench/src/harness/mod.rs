@@ -5,6 +5,7 @@ pub mod child;
 mod cold;
 mod compiler;
 pub(crate) mod device;
+pub mod each_call;
 mod environment;
 mod latency;
 mod processor;

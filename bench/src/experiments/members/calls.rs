@@ -14,8 +14,9 @@
 
 use super::MODES;
 use super::process::{DATABASE, open};
+use crate::harness::each_call::{Reached, kill_at_each_call};
 use crate::harness::told::{Heard, Told};
-use crate::harness::tracer::{Call, Tracer};
+use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
@@ -34,8 +35,6 @@ const QUIET: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Only each so many-th call in the short form.
 const QUICK_STEP: u64 = 24;
-/// Failures that are described.
-const DESCRIBED: usize = 10;
 /// What the member does while one of the two is traced.
 const LINES: [&str; 6] = ["open", "commit", "large", "commit", "roll back", "close"];
 
@@ -63,9 +62,7 @@ impl Case {
 /// The outcome of one run.
 #[derive(Debug, Default)]
 struct Run {
-    /// The call before which the process was killed; none where it has passed whole.
-    killed: Option<(u64, Call)>,
-    calls: u64,
+    reached: Reached,
     longest: Duration,
     wrong: Option<String>,
     error: Option<String>,
@@ -85,11 +82,13 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     progress.begin("cases", cases.len() as u64);
     let work = |batch: &Batch<'_, (usize, Run)>| {
         let index = batch.first as usize;
-        kill_at_each_call(&cases[index], &options.directory, &mut |run| batch.tell((index, run)))
+        let case = &cases[index];
+        let one = |last| one_apart(case, &options.directory, last);
+        kill_at_each_call(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
     };
     in_batches(cases.len() as u64, 1, work, &mut |(index, run)| {
         note(&mut figures, &cases[index], &run);
-        progress.advance(u64::from(run.killed.is_none()))
+        progress.advance(u64::from(run.reached.killed.is_none()))
     })?;
     Ok(figures)
 }
@@ -97,7 +96,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
 fn note(figures: &mut Figures, case: &Case, run: &Run) {
     let has = |kind: &str| run.wrong.as_ref().is_some_and(|what| what.starts_with(kind));
     for (name, more) in [
-        ("kills", run.killed.is_some()),
+        ("kills", run.reached.killed.is_some()),
         ("lost", has("lost: ")),
         ("damaged", has("damaged: ")),
         ("errors", run.error.is_some()),
@@ -107,35 +106,15 @@ fn note(figures: &mut Figures, case: &Case, run: &Run) {
     }
     let longest = figures.get("longest_ms").unwrap_or_default().max(run.longest.as_secs_f64() * 1000.0);
     figures.set("longest_ms", longest);
-    let name = case.name();
-    let at = match &run.killed {
-        Some((call, Call { number, thread })) => format!("before call {call} (number {number} of {thread})"),
-        None => {
-            figures.set(format!("calls.{name}"), run.calls as f64);
-            "passed whole".to_owned()
-        }
-    };
-    for what in run.wrong.iter().chain(&run.error) {
-        if figures.alarms().len() < DESCRIBED {
-            figures.alarm(format!("{name}, {at}: {what}"));
-        }
-    }
+    run.reached.note(figures, &case.name(), run.wrong.iter().chain(&run.error));
 }
 
-/// Runs a case again and again, with a kill one call later each time, until it passes whole.
-fn kill_at_each_call(case: &Case, parent: &Path, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
+/// One run in a directory of its own, with a kill before call `last`.
+fn one_apart(case: &Case, parent: &Path, last: u64) -> Result<Run> {
     let failed = |source| Error::Directory { path: parent.to_owned(), source };
-    let mut last = 1;
-    loop {
-        let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
-        super::create(scratch.path(), case.mode)?;
-        let run = one(case, scratch.path(), last).map_err(failed)?;
-        let is_over = run.killed.is_none();
-        if !tell(run) || is_over {
-            return Ok(());
-        }
-        last += case.step;
-    }
+    let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
+    super::create(scratch.path(), case.mode)?;
+    one(case, scratch.path(), last).map_err(failed)
 }
 
 /// A process of the group.
@@ -204,8 +183,8 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
             break;
         }
     }
-    run.calls = tracer.calls();
-    run.killed = tracer.killed_at().map(|call| (last, call.clone()));
+    run.reached.calls = tracer.calls();
+    run.reached.killed = tracer.killed_at().map(|call| (last, call.clone()));
     tracer.end()?;
     let (lives, dead) = match case.killed {
         Killed::Owner => (&mut member, &mut owner),

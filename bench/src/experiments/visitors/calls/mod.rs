@@ -17,8 +17,9 @@ mod owner;
 
 use super::content::DATABASE;
 use super::owner::{MODES, stock_sees_all};
+use crate::harness::each_call::{Reached, kill_at_each_call};
 use crate::harness::told::{Heard, Told};
-use crate::harness::tracer::{Call, Tracer};
+use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
 use crate::options::{Journals, Options};
 use crate::report::Figures;
@@ -45,8 +46,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const QUICK_STEP: u64 = 16;
 /// The thread that changes states; it ends with the way back.
 const WATCHER: &str = "litefoot-shari";
-/// Failures that are described.
-const DESCRIBED: usize = 10;
 
 /// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +95,7 @@ impl Case {
 /// The outcome of one run.
 #[derive(Debug, Default)]
 struct Run {
-    /// The call before which the process was killed; none where it has passed whole.
-    killed: Option<(u64, Call)>,
-    calls: u64,
+    reached: Reached,
     stock_sees_all: bool,
     wrong: Vec<String>,
     error: Option<String>,
@@ -115,11 +112,13 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     progress.begin("changes", cases.len() as u64);
     let work = |batch: &Batch<'_, (usize, Run)>| {
         let index = batch.first as usize;
-        kill_at_each_call(&cases[index], scratch.path(), &mut |run| batch.tell((index, run)))
+        let case = &cases[index];
+        let one = |last| one_apart(case, scratch.path(), last);
+        kill_at_each_call(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
     };
     in_batches(cases.len() as u64, 1, work, &mut |(index, run)| {
         note(&mut figures, &cases[index], &run);
-        progress.advance(u64::from(run.killed.is_none()))
+        progress.advance(u64::from(run.reached.killed.is_none()))
     })?;
     Ok(figures)
 }
@@ -153,41 +152,22 @@ fn note(figures: &mut Figures, case: &Case, run: &Run) {
         figures.set(name, sum);
     };
     let of = |kind: &str| run.wrong.iter().filter(|what| what.contains(kind)).count();
-    add("kills", run.killed.is_some().into());
-    add("stock_sees_all", (run.killed.is_some() && run.stock_sees_all).into());
+    add("kills", run.reached.killed.is_some().into());
+    add("stock_sees_all", (run.reached.killed.is_some() && run.stock_sees_all).into());
     add("lost", of("lost: "));
     add("damaged", of("damaged: "));
     add("owner_errors", run.error.is_some().into());
-    let name = case.name();
-    let at = match &run.killed {
-        Some((call, Call { number, thread })) => format!("before call {call} (number {number} of {thread})"),
-        None => {
-            figures.set(format!("calls.{name}"), run.calls as f64);
-            "passed whole".to_owned()
-        }
-    };
-    for what in run.wrong.iter().chain(&run.error) {
-        if figures.alarms().len() < DESCRIBED {
-            figures.alarm(format!("{name}, {at}: {what}"));
-        }
-    }
+    run.reached.note(figures, &case.name(), run.wrong.iter().chain(&run.error));
 }
 
-/// Runs a case again and again, with a kill one call later each time, until it passes whole.
-fn kill_at_each_call(case: &Case, scratch: &Path, tell: &mut dyn FnMut(Run) -> bool) -> Result<()> {
-    let mut last = 1;
-    loop {
-        let directory = scratch.join(format!("{}-{last}", case.name()));
-        let failed = |source| Error::Directory { path: directory.clone(), source };
-        fs::create_dir(&directory).map_err(failed)?;
-        let run = one(case, &directory, last).map_err(failed)?;
-        fs::remove_dir_all(&directory).map_err(failed)?;
-        let is_over = run.killed.is_none();
-        if !tell(run) || is_over {
-            return Ok(());
-        }
-        last += case.step;
-    }
+/// One run in a directory of its own, with a kill before call `last`.
+fn one_apart(case: &Case, scratch: &Path, last: u64) -> Result<Run> {
+    let directory = scratch.join(format!("{}-{last}", case.name()));
+    let failed = |source| Error::Directory { path: directory.clone(), source };
+    fs::create_dir(&directory).map_err(failed)?;
+    let run = one(case, &directory, last).map_err(failed)?;
+    fs::remove_dir_all(&directory).map_err(failed)?;
+    Ok(run)
 }
 
 /// An owner that does what it is told.
@@ -274,8 +254,8 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     if owner.error.is_none() {
         let mut tracer = Tracer::attach(owner.process.child.id())?;
         change(case, &database, &mut owner, &mut tracer, last)?;
-        run.calls = tracer.calls();
-        run.killed = tracer.killed_at().map(|call| (last, call.clone()));
+        run.reached.calls = tracer.calls();
+        run.reached.killed = tracer.killed_at().map(|call| (last, call.clone()));
         tracer.end()?;
         owner.hear_the_rest();
     }
