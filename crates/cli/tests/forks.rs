@@ -83,6 +83,18 @@ fn children_go_on_with_connections_that_are_in_no_transaction() {
 
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn children_find_what_their_parent_has_committed_as_deltas() {
+    for mode in MODES {
+        for sharing in SHARING {
+            let said = said_quietly("after_deltas", mode, sharing);
+            let expected = "60\n[0] 60\n81\n[0] 81\n102\n[0] 102\n(103, 'ok')\n";
+            assert_eq!(said, expected, "{mode}, {sharing}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn a_child_that_is_killed_takes_nothing_along_that_was_safe() {
     for mode in MODES {
         assert_eq!(said_quietly("killed", mode, "auto"), "0 ok\n", "{mode}");

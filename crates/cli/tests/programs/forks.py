@@ -154,6 +154,22 @@ def inherited():
     print(count(other), check(db))
 
 
+def after_deltas():
+    """Children go on with the connection of a parent whose commits wait as deltas, and so does the parent with theirs."""
+    for row in range(40):
+        db.execute("INSERT INTO t VALUES(?)", (row,))
+
+    def run(turn):
+        for row in range(20):
+            db.execute("INSERT INTO t VALUES(?)", (f"{turn}-{row}",))
+        print(count(db))
+
+    for turn in range(3):
+        print(wait(child(lambda: run(turn))), count(db))
+        db.execute("INSERT INTO t VALUES('parent')")
+    print(check(db))
+
+
 def killed():
     """Children are killed in the middle of transactions; what they were told is safe is there."""
     acknowledged = 0

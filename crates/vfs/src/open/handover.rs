@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
 use crate::open::ownership::Attention;
+use crate::open::take_over;
 use crate::stats::DatabaseState;
 use crate::sync::owner_lock;
 use crate::sync::relatives;
@@ -148,6 +149,8 @@ pub(super) fn begin_ownership(database: &OpenDatabase) -> Result<()> {
     let Some(spill) = database.ownership.handover.spill.get().filter(|_| database.wal_index.is_used()) else {
         return Ok(());
     };
+    // Before the log is open: recovery opens it, too.
+    take_over::complete_deltas(database)?;
     let path = database.db.companion_path(Companion::Wal);
     let redo = RedoLog::open_of(
         database.db.medium().clone(),

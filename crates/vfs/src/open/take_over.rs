@@ -178,6 +178,15 @@ pub(super) fn replay_once(database: &OpenDatabase) -> Result<()> {
 /// # Errors
 /// `Busy` where statements wait; [`Error::Unreplayed`] where a log is kept, so that nothing may be written.
 pub(super) fn complete(database: &OpenDatabase) -> Result<()> {
+    complete_deltas(database)?;
+    database.recovery.check_replayed()
+}
+
+/// The same; where a log is kept, the database can be read.
+///
+/// # Errors
+/// `Busy` where statements wait.
+pub(super) fn complete_deltas(database: &OpenDatabase) -> Result<()> {
     let recovery = &database.recovery;
     let _one = recovery.replaying.lock();
     if recovery.replay_waits.load(Ordering::Acquire) {
@@ -188,7 +197,7 @@ pub(super) fn complete(database: &OpenDatabase) -> Result<()> {
         recover_commit_log(database)?;
         recovery.replay_waits.store(false, Ordering::Release);
     }
-    recovery.check_replayed()
+    Ok(())
 }
 
 /// True if there is a commit log in use.
