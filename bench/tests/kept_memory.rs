@@ -29,8 +29,8 @@ fn what_a_simulation_keeps_in_memory_does_not_grow_with_its_cuts() {
         };
         // What is made once.
         kept(10);
-        let (few, many) = (kept(50), kept(450));
-        let each = (many - few) / 400;
+        let (few, many) = (kept(50), kept(250));
+        let each = (many - few) / 200;
         assert!(
             each < MOST_BYTES_A_CUT,
             "{journal:?} {tier} {visitors}: {each} bytes a cut, {few} and {many}"

@@ -81,7 +81,7 @@ fn every_sync_left_out_is_noticed() {
 #[test]
 fn pages_are_written_in_place_where_the_device_never_tears_them() {
     let sound = run(|options| {
-        options.cuts = 4_000;
+        options.cuts = 1_500;
         options.journals = vec![Journal::Rollback];
         options.atomic_write_bytes = 4096;
     });

@@ -177,7 +177,7 @@ fn every_journal_mode_with_small_and_large_pages() {
                 let seed = seed + u64::from(*page_bytes);
                 run(
                     &name,
-                    &Run { mode, page_bytes: *page_bytes, changes: 25, refuses_one_in: 0, seed, options: "" },
+                    &Run { mode, page_bytes: *page_bytes, changes: 12, refuses_one_in: 0, seed, options: "" },
                 );
             }
         }

@@ -384,7 +384,7 @@ mod tests {
     fn threads_no_writer_is_refused_since_our_own_checkpoint_has_its_turn() {
         for is_autocommit in [true, false] {
             let mut main = open(is_autocommit);
-            for round in 0..4000 {
+            for round in 0..400 {
                 take_turn_of_test(&main.database);
                 while main.database.checkpointer().is_at_work() {
                     let locked = main.shm_lock(WRITE_SLOT, 1, true);

@@ -106,7 +106,7 @@ fn power_cuts_spare_what_crosses_into_another_group() {
         };
         power_cuts_from(begin, first, seed, 20, cuts)
     };
-    let cuts = std::env::var("LITEFOOT_GROUP_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(20);
+    let cuts = std::env::var("LITEFOOT_GROUP_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(8);
     assert_eq!(run(Faults::default(), 1, cuts).1, None);
     let (_, failure) = run(Faults::ignoring(SyncSite::File(FileKind::Metadata), None), 3, 100);
     assert!(failure.is_some(), "nothing is lost without the sync of the metadata");
@@ -131,7 +131,7 @@ fn power_cuts_after_a_recovery_leave_what_a_checkpoint_has_left() {
 /// The process that cuts the file, or counts the groups, ends before that is durable; the next one goes on.
 #[test]
 fn what_another_process_has_not_synced_is_synced_before_it_is_built_upon() {
-    for seed in 0..20 {
+    for seed in 0..6 {
         let (sim, medium) = medium();
         let database = open(&medium);
         (0..4).for_each(|with| _ = alloc(&database, 7 + with));
