@@ -176,9 +176,15 @@ pub fn built() -> Result<[PathBuf; 2]> {
     }
 }
 
-/// Runs an experiment of the laboratory, which is built first: as the step `build` does, so that nothing is built twice.
+/// Builds the programs and the libraries, and more: with the features of the whole workspace and its tests. Whatever is built
+/// with others is built a second time, and takes the place of the programs that tests run.
+pub fn build(more: &[&str]) -> Result<Tally> {
+    cargo(&[&["build", "--locked", "--workspace", "--lib", "--bins", "--examples"], more].concat())
+}
+
+/// Runs an experiment of the laboratory, which is built first.
 pub fn laboratory(arguments: &[&str]) -> Result<Tally> {
-    cargo(&["build", "-q", "--locked"])?;
+    build(&["-q"])?;
     tally_of_all_output(Command::new(target_directory().join("debug/litefoot-bench")).args(arguments))
 }
 

@@ -33,14 +33,14 @@ pub const FIRST: &[Step] = &[
         run: licences::check,
     },
     Step {
+        name: "build",
+        does: "the programs, the libraries, and their tests",
+        run: || process::build(&["--tests"]),
+    },
+    Step {
         name: "tables",
         does: "the tables of options, metrics and recovery are what the code says",
         run: tables::check,
-    },
-    Step {
-        name: "build",
-        does: "the program, the libraries and the laboratory",
-        run: || process::cargo(&["build", "--locked"]),
     },
 ];
 

@@ -171,8 +171,7 @@ impl Wish {
         if let Some(named) = &self.library {
             return Ok(named.clone());
         }
-        // As the step `build` does, so that nothing is built twice.
-        process::cargo(&["build", "-q", "--locked"])?;
+        process::build(&["-q"])?;
         let [library, _] = process::built()?;
         Ok(library)
     }
