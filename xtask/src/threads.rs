@@ -51,8 +51,13 @@ pub fn check() -> Result<Tally> {
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new("rustup");
         command.args(["run", "nightly", "cargo"]).args(arguments).args(["--locked", "--target", &target]);
-        // Compiling SQLite for speed takes longer than what these tests make it do.
-        command.args(["--config", "profile.dev.package.\"*\".opt-level=1"]);
+        // To compile for speed takes longer than what these tests do.
+        command.args([
+            "--config",
+            "profile.dev.opt-level=0",
+            "--config",
+            "profile.dev.package.\"*\".opt-level=0",
+        ]);
         command.arg("--target-dir").arg(&directory);
         for inherited in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(inherited);
