@@ -4,7 +4,7 @@ use crate::process::{self, Result, Tally};
 use std::process::Command;
 
 /// How long the checks feed each target.
-const SECONDS: &str = "3";
+const SECONDS: &str = "2";
 
 /// Runs the step of the checks.
 pub fn check() -> Result<Tally> {
