@@ -1,0 +1,150 @@
+//! Members and owners that are killed, stopped, or end: what was acknowledged is there, and the others go on.
+
+use crate::kit::{MODES, Process, acknowledged, check, count, create, open, signal};
+use litefoot::rusqlite::{Connection, ErrorCode};
+use litefoot::{Options, Vfs};
+use litefoot_sim::Random;
+use std::time::{Duration, Instant};
+
+#[test]
+fn the_death_of_members_costs_nothing_that_was_acknowledged() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        let mut random = Random::new(7);
+        let mut members: Vec<_> = (1..4).map(|writer| Process::start("write", &path, writer)).collect();
+        let mut next = 4;
+        let end = Instant::now() + Duration::from_secs(4);
+        while Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(random.below(120)));
+            let at = random.below(members.len() as u64) as usize;
+            members.swap_remove(at).kill();
+            db.execute_batch("UPDATE sums SET n = n").unwrap();
+            members.push(Process::start("write", &path, next));
+            next += 1;
+        }
+        members.into_iter().for_each(Process::end);
+        let total = check(&db, &path, 1..next);
+        assert!(total > 20, "{mode}: {total}");
+        drop(db);
+        check(&Connection::open(&path).unwrap(), &path, 1..next);
+    }
+}
+
+#[test]
+fn members_go_on_after_the_death_of_their_owner() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, mode);
+        drop((db, vfs));
+        let owner = Process::start("write", &path, 1);
+        let mut members: Vec<_> = (2..5).map(|writer| Process::start("write", &path, writer)).collect();
+        std::thread::sleep(Duration::from_millis(500));
+        owner.kill();
+        std::thread::sleep(Duration::from_millis(500));
+        let before: Vec<_> = (2..5)
+            .map(|writer| std::fs::read_to_string(acknowledged(&path, writer)).unwrap().len())
+            .collect();
+        std::thread::sleep(Duration::from_millis(1000));
+        for (writer, before) in (2..5).zip(before) {
+            let after = std::fs::read_to_string(acknowledged(&path, writer)).unwrap().len();
+            assert!(after > before, "{mode}: process {writer} goes on");
+        }
+        // The next owner is one of them.
+        for member in members.drain(..2) {
+            member.kill();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        members.into_iter().for_each(Process::end);
+        let (_vfs, db) = open(&path);
+        assert!(check(&db, &path, 1..5) > 20, "{mode}");
+    }
+}
+
+#[test]
+fn a_member_gives_an_owner_up_that_is_stopped_and_goes_on_with_it_later() {
+    for mode in ["delete", "wal"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, mode);
+        drop((db, vfs));
+        let owner = Process::start("obey", &path, 1);
+        let (_vfs, db) = open(&path);
+        db.execute_batch("INSERT INTO t VALUES(2, 1, 'a')").unwrap();
+        db.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 2, 'b')").unwrap();
+        signal(&owner, "-STOP");
+        db.busy_timeout(Duration::from_millis(300)).unwrap();
+        let lost = db.execute_batch("COMMIT").unwrap_err();
+        assert!(lost.to_string().contains("disk I/O error"), "{mode}: {lost}");
+        let _ = db.execute_batch("ROLLBACK");
+        for sql in ["INSERT INTO t VALUES(2, 3, 'c')", "SELECT count(*) FROM t"] {
+            let refused = db.query_row(sql, [], |_| Ok(())).unwrap_err();
+            // In WAL mode nobody can wait for a lock to read.
+            let expected = if mode == "wal" { ErrorCode::SystemIoFailure } else { ErrorCode::DatabaseBusy };
+            assert_eq!(refused.sqlite_error_code(), Some(expected), "{mode}: {sql}: {refused}");
+        }
+        let mut options = Options::default();
+        options.set_list("sharing=group").unwrap();
+        let another = Vfs::builder("another").options(options).register().unwrap();
+        let refused = another.open(&path).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("is stopped"), "{mode}: {refused}");
+        signal(&owner, "-CONT");
+        if mode == "wal" {
+            // Its connection has to be opened again.
+            drop(db);
+            owner.end();
+            continue;
+        }
+        db.busy_timeout(Duration::from_secs(20)).unwrap();
+        db.execute_batch("INSERT INTO t VALUES(2, 4, 'd')").unwrap();
+        // The commit that was under way may be there, or not; what was refused is not.
+        let found: i64 =
+            db.query_row("SELECT count(*) FROM t WHERE n IN (1, 3, 4)", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, 2, "{mode}");
+        owner.end();
+        assert!(count(&db) >= 2, "{mode}");
+    }
+}
+
+#[test]
+fn an_owner_that_ends_in_order_lets_transactions_end_and_nobody_fails() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, mode);
+        drop((db, vfs));
+        let mut owners = vec![Process::start("obey", &path, 1)];
+        let mut member = Process::start("obey", &path, 2);
+        let mut writers: Vec<_> = (3..5).map(|writer| Process::start("write", &path, writer)).collect();
+        for n in 0..3 {
+            // In the middle of a transaction the owner ends. It waits.
+            for sql in [
+                "PRAGMA busy_timeout=20000".to_owned(),
+                "BEGIN IMMEDIATE".to_owned(),
+                format!("INSERT INTO t VALUES(2, {}, zeroblob(5000))", n + 1),
+            ] {
+                member.tell(&sql);
+                assert_eq!(member.await_answer(), "done", "{mode}: {sql}");
+            }
+            let mut owner = owners.remove(0);
+            owner.end_input();
+            std::thread::sleep(Duration::from_millis(100));
+            member.tell("COMMIT");
+            assert_eq!(member.await_answer(), "done", "{mode}, {n}");
+            assert!(owner.child.wait().unwrap().success());
+            // The next owner is one of those that write, or this one: it ends, too.
+            let next = writers.remove(0);
+            writers.push(Process::start("write", &path, 5 + n));
+            owners.push(Process::start("obey", &path, 100 + n));
+            let said = next.end_with_output();
+            assert!(!said.contains("failed: "), "{mode}, {n}: {said}");
+        }
+        for process in writers.into_iter().chain(owners).chain([member]) {
+            let said = process.end_with_output();
+            assert!(!said.contains("failed: "), "{mode}: {said}");
+        }
+        let (_vfs, db) = open(&path);
+        assert!(check(&db, &path, 1..9) > 3, "{mode}");
+        let committed: i64 =
+            db.query_row("SELECT count(*) FROM t WHERE writer = 2", [], |row| row.get(0)).unwrap();
+        assert_eq!(committed, 3, "{mode}");
+    }
+}

@@ -1,0 +1,158 @@
+//! Processes of a group: starting them, telling them what to do, and looking for what they have acknowledged.
+
+use litefoot::rusqlite::Connection;
+use litefoot::{Options, Vfs};
+use litefoot_testkit::sqlite::metric_or_zero;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
+
+pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
+    let mut options = Options::default();
+    options.set_list("sharing=group").unwrap();
+    let vfs = Vfs::builder("members").options(options).register().unwrap();
+    let db = vfs.open(path).unwrap();
+    db.busy_timeout(Duration::from_secs(20)).unwrap();
+    (vfs, db)
+}
+
+/// Another process of this test: a line of its output at a time.
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Process {
+    pub(crate) fn start(work: &str, path: &Path, writer: u32) -> Process {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "another_process", "--nocapture", "--test-threads=1"])
+            .envs([("GROUP_WORK", work), ("GROUP_WRITER", &writer.to_string())])
+            .env("GROUP_PATH", path)
+            .env("RUST_BACKTRACE", "0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Process { child, output };
+        process.await_line("ready");
+        process
+    }
+
+    pub(crate) fn await_line(&mut self, wanted: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the process has ended before: {wanted}");
+            // The harness writes before it, in the same line.
+            if let Some(at) = line.find(wanted) {
+                return line[at + wanted.len()..].trim().to_owned();
+            }
+        }
+    }
+
+    /// The answer to a statement: `done`, or what has failed.
+    pub(crate) fn await_answer(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.output.read_line(&mut line).unwrap() > 0, "the process has ended");
+        line.trim().to_owned()
+    }
+
+    pub(crate) fn tell(&mut self, word: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{word}").unwrap();
+    }
+
+    /// Ends its input: it finishes what it does, and ends.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Ends it, and answers what it has said since.
+    pub(crate) fn end_with_output(mut self) -> String {
+        drop(self.child.stdin.take());
+        let mut said = String::new();
+        self.output.read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        said
+    }
+
+    pub(crate) fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Where a test has failed: also one that is stopped ends.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn acknowledged(path: &Path, writer: u32) -> PathBuf {
+    path.with_extension(format!("acknowledged-{writer}"))
+}
+
+pub(crate) fn create(directory: &tempfile::TempDir, mode: &str) -> (PathBuf, Vfs, Connection) {
+    let path = directory.path().join("app.db");
+    let (vfs, db) = open(&path);
+    db.execute_batch(&format!(
+        "PRAGMA journal_mode={mode}; CREATE TABLE t(writer INTEGER, n INTEGER, data BLOB, PRIMARY KEY(writer, n)); \
+         CREATE TABLE sums(n INTEGER); INSERT INTO sums VALUES(0)"
+    ))
+    .unwrap();
+    (path, vfs, db)
+}
+
+pub(crate) fn count(db: &Connection) -> i64 {
+    db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
+}
+
+/// Everything that was acknowledged is there, and the database is sound.
+pub(crate) fn check(db: &Connection, path: &Path, writers: impl Iterator<Item = u32>) -> usize {
+    let mut total = 0;
+    for writer in writers {
+        let Ok(text) = std::fs::read_to_string(acknowledged(path, writer)) else { continue };
+        for n in text.lines().filter_map(|line| line.parse::<i64>().ok()) {
+            let is_there: bool = db
+                .query_row(
+                    "SELECT EXISTS(SELECT 1 FROM t WHERE writer = ?1 AND n = ?2)",
+                    [i64::from(writer), n],
+                    |row| row.get(0),
+                )
+                .unwrap();
+            assert!(is_there, "commit {n} of process {writer} was acknowledged, and is lost");
+            total += 1;
+        }
+    }
+    let sevenths: i64 = db.query_row("SELECT count(*) FROM t WHERE n % 7 = 0", [], |row| row.get(0)).unwrap();
+    let sum: i64 = db.query_row("SELECT n FROM sums", [], |row| row.get(0)).unwrap();
+    assert_eq!(sum, sevenths, "transactions are whole");
+    let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(integrity, "ok");
+    total
+}
+
+pub(crate) fn signal(process: &Process, name: &str) {
+    let status = Command::new("kill").args([name, &process.child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// Waits until this process owns the database again.
+pub(crate) fn await_owned(db: &Connection) {
+    let begun = Instant::now();
+    while metric_or_zero(db, "shared_since_ms") > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the last visitor has left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,87 @@
+//! The group (`sharing=group`): real processes that use a database together, of which the first commits for all.
+//!
+//! Each process is this test's binary once more, with what it is to do in its environment.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kit` | starting processes, and looking for what they have acknowledged |
+//! | `together` | members as connections of the owner's, and as stock SQLite |
+//! | `ends` | members and owners that are killed, stopped, or end |
+//! | `strangers` | programs that do not belong to the group |
+
+#![allow(clippy::unwrap_used)]
+
+mod ends;
+mod kit;
+mod strangers;
+mod together;
+
+use kit::{acknowledged, open};
+use litefoot::rusqlite::Connection;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What the other processes do; nothing where this is the test's own process.
+#[test]
+fn another_process() {
+    let Ok(work) = std::env::var("GROUP_WORK") else { return };
+    let path = PathBuf::from(std::env::var("GROUP_PATH").unwrap());
+    let writer: i64 = std::env::var("GROUP_WRITER").unwrap().parse().unwrap();
+    let (_vfs, db) = open(&path);
+    let _: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+    println!("ready");
+    match work.as_str() {
+        // Commits until it is killed, or its input ends.
+        "write" => write_until_told(&db, &path, writer),
+        // One statement a line.
+        "obey" => {
+            for line in std::io::stdin().lines() {
+                match db.execute_batch(&line.unwrap()) {
+                    Ok(()) => println!("done"),
+                    Err(error) => println!("failed: {error}"),
+                }
+            }
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn write_until_told(db: &Connection, path: &Path, writer: i64) {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        for line in std::io::stdin().lines() {
+            drop(line);
+        }
+        ENDS.store(true, Ordering::Release);
+    });
+    let mut log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(acknowledged(path, u32::try_from(writer).unwrap()))
+        .unwrap();
+    let mut n: i64 = db
+        .query_row("SELECT coalesce(max(n), 0) FROM t WHERE writer = ?1", [writer], |row| row.get(0))
+        .unwrap();
+    while !ENDS.load(Ordering::Acquire) {
+        n += 1;
+        let inserted = if n % 7 == 0 {
+            db.execute_batch(&format!(
+                "BEGIN IMMEDIATE; INSERT INTO t VALUES({writer}, {n}, zeroblob(300)); \
+                 UPDATE sums SET n = n + 1; COMMIT"
+            ))
+        } else {
+            db.execute_batch(&format!("INSERT INTO t VALUES({writer}, {n}, randomblob(50))"))
+        };
+        match inserted {
+            Ok(()) => writeln!(log, "{n}").unwrap(),
+            Err(error) => {
+                println!("failed: {error}");
+                if !db.is_autocommit() {
+                    let _ = db.execute_batch("ROLLBACK");
+                }
+            }
+        }
+    }
+}

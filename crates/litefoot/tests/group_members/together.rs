@@ -1,0 +1,214 @@
+//! Members commit, read and lock as connections of the owner do, and answer as stock SQLite does.
+
+use crate::kit::{MODES, Process, count, create, open};
+use litefoot::rusqlite::{Connection, ErrorCode};
+use litefoot_sim::Random;
+use litefoot_testkit::sqlite::metric_or_zero;
+use std::time::Duration;
+
+#[test]
+fn members_see_and_make_commits_as_connections_of_the_owner_do() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        let mut one = Process::start("obey", &path, 1);
+        let mut two = Process::start("obey", &path, 2);
+        for (process, sql) in [
+            (&mut one, "INSERT INTO t VALUES(1, 1, 'a')"),
+            (&mut two, "INSERT INTO t SELECT 2, n, data FROM t WHERE writer = 1"),
+        ] {
+            process.tell(sql);
+            process.await_line("done");
+        }
+        assert_eq!(count(&db), 2, "{mode}");
+        db.execute_batch("INSERT INTO t VALUES(0, 1, 'b')").unwrap();
+        one.tell("INSERT INTO t SELECT 3, count(*), 'c' FROM t");
+        one.await_line("done");
+        let counted: i64 = db.query_row("SELECT n FROM t WHERE writer = 3", [], |row| row.get(0)).unwrap();
+        assert_eq!(counted, 3, "{mode}");
+        // A transaction of a member keeps the others out, and its death gives them the lock.
+        two.tell("BEGIN IMMEDIATE; INSERT INTO t VALUES(9, 9, 'never')");
+        two.await_line("done");
+        db.busy_timeout(Duration::ZERO).unwrap();
+        let refused = db.execute_batch("INSERT INTO t VALUES(0, 2, 'd')").unwrap_err();
+        assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{mode}");
+        two.kill();
+        db.busy_timeout(Duration::from_secs(10)).unwrap();
+        db.execute_batch("INSERT INTO t VALUES(0, 2, 'd')").unwrap();
+        assert_eq!(count(&db), 5, "{mode}");
+        one.end();
+        assert_eq!(metric_or_zero(&db, "sharing_changes"), 0, "{mode}");
+        drop(db);
+        let left: Vec<_> =
+            std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["app.db"], "{mode}");
+        assert_eq!(count(&Connection::open(&path).unwrap()), 5, "{mode}, stock");
+    }
+}
+
+/// Statements as an application makes them, of all kinds that end a transaction or keep it open.
+fn random_statement(random: &mut Random, n: i64) -> String {
+    let key = random.below(60);
+    match random.below(22) {
+        0 => "BEGIN".to_owned(),
+        1 => "BEGIN IMMEDIATE".to_owned(),
+        2 | 3 => "COMMIT".to_owned(),
+        4 => "ROLLBACK".to_owned(),
+        5 => "SAVEPOINT a".to_owned(),
+        6 => "ROLLBACK TO a".to_owned(),
+        7 => "RELEASE a".to_owned(),
+        8 => format!("INSERT INTO t VALUES({key}, {n}, zeroblob({}))", random.below(900_000)),
+        9 => format!("DELETE FROM t WHERE writer < {}", random.below(60)),
+        10 => "VACUUM".to_owned(),
+        11 => format!("PRAGMA cache_size={}", 10 + random.below(100)),
+        12 => format!("UPDATE sums SET n = n + {n}; UPDATE t SET n = -n WHERE writer = {key}"),
+        13 => format!("PRAGMA user_version={n}"),
+        14 => format!("CREATE TABLE IF NOT EXISTS x{}(a, b UNIQUE)", random.below(4)),
+        15 => format!("DROP TABLE IF EXISTS x{}", random.below(4)),
+        16 => format!("PRAGMA synchronous={}", ["OFF", "NORMAL", "FULL"][random.below(3) as usize]),
+        17 => format!(
+            "PRAGMA journal_mode={}",
+            ["delete", "truncate", "persist", "memory"][random.below(4) as usize]
+        ),
+        18 => format!("INSERT INTO t SELECT writer, n + 1, data FROM t WHERE writer > {key}"),
+        19 => format!("INSERT INTO t VALUES({key}, {n}, 'a'), ({key}, {n}, 'a')"),
+        _ => format!("INSERT INTO t VALUES({key}, {n}, hex(zeroblob({})))", random.below(3000)),
+    }
+}
+
+fn content(db: &Connection) -> Vec<String> {
+    let mut found = Vec::new();
+    for sql in [
+        "SELECT type || name || coalesce(sql, '') FROM sqlite_schema ORDER BY 1",
+        "SELECT writer || ' ' || n || ' ' || length(data) || ' ' || hex(substr(data, 1, 4)) FROM t ORDER BY writer, n",
+        "SELECT 'sum ' || n FROM sums",
+        "SELECT 'version ' || user_version FROM pragma_user_version",
+        "SELECT integrity_check FROM pragma_integrity_check",
+    ] {
+        let mut statement = db.prepare(sql).unwrap();
+        found.extend(statement.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap));
+    }
+    found
+}
+
+/// Two members and stock SQLite run the same statements, one connection at a time.
+#[test]
+fn members_answer_as_stock_sqlite_does() {
+    for seed in 0..6 {
+        let mut random = Random::new(seed);
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, "delete");
+        let stock_path = directory.path().join("stock.db");
+        std::fs::copy(&path, &stock_path).unwrap();
+        let mut members = [1, 2].map(|writer| Process::start("obey", &path, writer));
+        let stock = [(); 2].map(|()| Connection::open(&stock_path).unwrap());
+        let mut log = Vec::new();
+        for n in 0..150 {
+            let at = random.below(2) as usize;
+            let sql = random_statement(&mut random, n);
+            // The other one is in no transaction, or both would wait for each other.
+            let other = 1 - at;
+            if !stock[other].is_autocommit() {
+                let _ = stock[other].execute_batch("COMMIT");
+                members[other].tell("COMMIT");
+                members[other].await_answer();
+            }
+            let expected = stock[at].execute_batch(&sql);
+            members[at].tell(&sql);
+            let found = members[at].await_answer();
+            log.push(format!("{at}: {sql}: {expected:?} {found}"));
+            assert_eq!(found == "done", expected.is_ok(), "seed {seed}\n{}", log.join("\n"));
+            if n % 10 == 9 && stock.iter().all(Connection::is_autocommit) {
+                assert_eq!(content(&db), content(&stock[0]), "seed {seed}\n{}", log.join("\n"));
+            }
+        }
+        members.into_iter().for_each(Process::end);
+        for one in &stock {
+            let _ = one.execute_batch("ROLLBACK");
+        }
+        assert_eq!(content(&db), content(&stock[0]), "seed {seed}\n{}", log.join("\n"));
+        drop(db);
+        assert_eq!(content(&Connection::open(&path).unwrap()), content(&stock[1]), "seed {seed}, by stock");
+    }
+}
+
+#[test]
+fn a_commit_of_a_member_without_a_write_ahead_log_is_few_messages() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = create(&directory, "delete");
+    let mut members = [1, 2].map(|writer| Process::start("obey", &path, writer));
+    let mut insert = |at: usize, n: i64| {
+        members[at].tell(&format!("INSERT INTO t VALUES({at}, {n}, 'some text')"));
+        assert_eq!(members[at].await_answer(), "done");
+    };
+    for n in 0..4 {
+        insert(0, n);
+        insert(1, n);
+    }
+    let before = metric_or_zero(&db, "member_calls");
+    for n in 4..54 {
+        insert(0, n);
+        insert(1, n);
+    }
+    let calls = metric_or_zero(&db, "member_calls") - before;
+    // The lock, the lock to write alone, the commit; now and then a page that is new to the member.
+    assert!((300..=330).contains(&calls), "{calls} for 100 commits");
+    assert_eq!(count(&db), 108);
+}
+
+#[test]
+fn a_member_in_exclusive_mode_keeps_its_lock_and_what_it_commits_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = create(&directory, "delete");
+    let mut member = Process::start("obey", &path, 1);
+    let mut run = |sql: &str| {
+        member.tell(sql);
+        member.await_answer()
+    };
+    for sql in [
+        "INSERT INTO t VALUES(1, 1, 'a')",
+        "PRAGMA locking_mode=EXCLUSIVE",
+        "INSERT INTO t VALUES(1, 2, 'b')",
+        "BEGIN; INSERT INTO t VALUES(1, 3, zeroblob(100000)); ROLLBACK",
+        "INSERT INTO t VALUES(1, 4, 'c')",
+    ] {
+        assert_eq!(run(sql), "done", "{sql}");
+    }
+    db.busy_timeout(Duration::ZERO).unwrap();
+    assert!(db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).is_err(), "it is locked");
+    assert_eq!(run("PRAGMA locking_mode=NORMAL; SELECT count(*) FROM t"), "done");
+    db.busy_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(count(&db), 3);
+}
+
+#[test]
+fn a_transaction_of_a_member_over_two_databases_is_whole_after_a_rollback() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = create(&directory, "delete");
+    let other = directory.path().join("other.db");
+    let (_other_vfs, other_db) = open(&other);
+    other_db.execute_batch("CREATE TABLE o(a UNIQUE)").unwrap();
+    let mut member = Process::start("obey", &path, 1);
+    let mut run = |sql: &str| {
+        member.tell(sql);
+        member.await_answer()
+    };
+    assert_eq!(run(&format!("ATTACH '{}' AS other", other.display())), "done");
+    for n in 0..3 {
+        for sql in [
+            "BEGIN",
+            &format!("INSERT INTO t VALUES(1, {n}, 'a')"),
+            &format!("INSERT INTO o VALUES({n})"),
+            "COMMIT",
+        ] {
+            assert_eq!(run(sql), "done", "{sql}");
+        }
+        assert!(
+            run(&format!("BEGIN; INSERT INTO t VALUES(2, {n}, 'a'); INSERT INTO o VALUES({n}); COMMIT"))
+                .contains("UNIQUE")
+        );
+        assert_eq!(run("ROLLBACK"), "done");
+        let others: i64 = other_db.query_row("SELECT count(*) FROM o", [], |row| row.get(0)).unwrap();
+        assert_eq!((count(&db), others), (n + 1, n + 1));
+    }
+}
