@@ -4,6 +4,7 @@ use crate::kit::{MODES, Process, acknowledged, check, count, create, open, signa
 use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot::{Options, Vfs};
 use litefoot_sim::Random;
+use litefoot_testkit::sqlite::metric_or_zero;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -58,6 +59,75 @@ fn members_go_on_after_the_death_of_their_owner() {
         members.into_iter().for_each(Process::end);
         let (_vfs, db) = open(&path);
         assert!(check(&db, &path, 1..5) > 20, "{mode}");
+    }
+}
+
+/// Two members that have used the log, of an owner that is killed.
+fn orphans(directory: &tempfile::TempDir) -> (std::path::PathBuf, Vfs, Connection, Process) {
+    let (path, vfs, db) = create(directory, "wal");
+    drop((db, vfs));
+    let owner = Process::start("obey", &path, 1);
+    let (vfs, db) = open(&path);
+    let mut other = Process::start("obey", &path, 2);
+    db.execute_batch("INSERT INTO t VALUES(0, 1, 'a')").unwrap();
+    other.run("INSERT INTO t VALUES(2, 1, 'a')");
+    owner.kill();
+    (path, vfs, db, other)
+}
+
+/// Commits that were made litefoot's way, and not by SQLite's own protocol.
+fn commits(db: &Connection) -> i64 {
+    metric_or_zero(db, "commits_deltas") + metric_or_zero(db, "commits_pages")
+}
+
+#[test]
+fn members_in_wal_mode_go_on_where_a_new_process_is_the_next_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db, mut other) = orphans(&directory);
+    let mut next = Process::start("obey", &path, 3);
+    next.run("INSERT INTO t VALUES(3, 1, 'b')");
+    let before = commits(&db);
+    db.execute_batch("INSERT INTO t VALUES(0, 2, 'b')").unwrap();
+    other.run("INSERT INTO t VALUES(2, 2, 'b')");
+    assert_eq!((count(&db), commits(&db) - before), (5, 2));
+    for process in [next, other] {
+        process.end();
+    }
+}
+
+#[test]
+fn members_in_wal_mode_go_on_where_one_of_them_is_the_next_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db, mut other) = orphans(&directory);
+    other.run("INSERT INTO t VALUES(2, 2, 'b')");
+    let before = commits(&db);
+    db.execute_batch("INSERT INTO t VALUES(0, 2, 'b')").unwrap();
+    let mut another = Process::start("obey", &path, 3);
+    another.run("INSERT INTO t VALUES(3, 1, 'b')");
+    assert_eq!((count(&db), commits(&db) - before), (5, 2));
+    for process in [another, other] {
+        process.end();
+    }
+}
+
+#[test]
+fn a_member_that_has_slept_through_an_owner_sees_what_was_committed_and_brought_home() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, mode);
+        drop((db, vfs));
+        let mut owner = Process::start("obey", &path, 1);
+        let (_vfs, db) = open(&path);
+        assert_eq!(count(&db), 0, "{mode}: and SQLite keeps the pages");
+        owner.run("INSERT INTO t VALUES(1, 1, 'a'), (1, 2, 'b')");
+        // The next owner finds the log as the first one has found it.
+        owner.run("PRAGMA wal_checkpoint(TRUNCATE)");
+        owner.kill();
+        let next = Process::start("obey", &path, 2);
+        assert_eq!(count(&db), 2, "{mode}");
+        db.execute_batch("INSERT INTO t VALUES(0, 1, 'c')").unwrap();
+        assert_eq!(check(&db, &path, 0..0), 0, "{mode}");
+        next.end();
     }
 }
 

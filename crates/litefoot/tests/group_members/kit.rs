@@ -66,6 +66,12 @@ impl Process {
         writeln!(input, "{word}").unwrap();
     }
 
+    /// Has it run a statement, which must succeed.
+    pub(crate) fn run(&mut self, sql: &str) {
+        self.tell(sql);
+        assert_eq!(self.await_answer(), "done", "{sql}");
+    }
+
     /// Ends its input: it finishes what it does, and ends.
     pub(crate) fn end_input(&mut self) {
         drop(self.child.stdin.take());

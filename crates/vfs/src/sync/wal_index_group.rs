@@ -52,6 +52,8 @@ impl WalIndex {
             None => (Arc::new(Board::new()?), Vec::new()),
         };
         board.gate().set(self.exclusive.glance());
+        // A member may come that remembers the index of an owner before.
+        self.renewed.store(true, Ordering::SeqCst);
         let memory = Arc::new(memory);
         state.group = Some(GroupMemory { memory, members: 0, is_over: false, board: board.clone(), seats });
         state.join_memory()?;

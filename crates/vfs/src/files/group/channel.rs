@@ -109,6 +109,11 @@ impl Channel {
         !self.is_broken.load(Ordering::Acquire) && self.is_of_this_process()
     }
 
+    /// True if the owner has ended: another one may come. One that is stopped has not.
+    pub(super) fn has_lost_owner(&self) -> bool {
+        self.is_of_this_process() && !self.is_alive() && !self.is_owner_stopped()
+    }
+
     /// True unless it is the parent's of a forked child.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.generation == fork::generation()

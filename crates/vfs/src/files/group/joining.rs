@@ -55,7 +55,7 @@ pub(crate) enum Met {
 }
 
 /// The name of the owner of a file.
-fn name_of(id: FileId) -> String {
+pub(super) fn name_of(id: FileId) -> String {
     format!("litefoot-{:x}-{:x}", id.device, id.inode)
 }
 
@@ -211,7 +211,7 @@ fn accept(listener: &LocalListener, vfs: &Weak<Vfs>, database: &Weak<OpenDatabas
 }
 
 /// Hears the first call of a member, and serves it.
-fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
+pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
     let _ = socket.set_timeout(GREETING.as_millis() as u32);
     let mut incoming = Incoming::default();
     let Ok(Some(frame)) = incoming.next(socket) else { return };

@@ -8,6 +8,7 @@ use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::Channel;
 use crate::files::group::held_txn::HeldTxn;
+use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::vfs::Vfs;
@@ -114,7 +115,9 @@ impl Link {
             return Ok(false);
         }
         let call = Call::new(Operation::Access, file, flags as u64, 0);
-        self.channel().ask(&call, |reply| Ok(reply.flag))
+        let channel = self.channel();
+        // SQLite looks for both where a transaction begins.
+        anew(&channel, channel.ask(&call, |reply| Ok(reply.flag)))
     }
 }
 

@@ -3,9 +3,11 @@
 //! # Invariants
 //! 1. A write may wait for the next call that wants a reply, but for what others may see before such a call comes: the last frame of a
 //!    commit, and a page that a checkpoint writes.
-//! 2. Once the owner is gone, a transaction that has begun fails. The next one begins with the next owner.
+//! 2. Once the owner is gone, a transaction that has read or written fails. The next one begins with the next owner, which gets to know of
+//!    the connection in SQLite's own order: that it tells of commits, then its lock, then its files.
 //! 3. What SQLite gives back it always can, also where the owner is gone: everything of the transaction is then.
 
+use crate::cache::connection_cache::is_change_look;
 use crate::error::{Error, Result, last_errno};
 use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_OPEN_CREATE};
 use crate::files::group::channel::Channel;
@@ -40,6 +42,14 @@ fn size(channel: &Arc<Channel>, file: FileOf) -> Result<u64> {
     channel.ask(&Call::new(Operation::Size, file, 0, 0), |reply| Ok(reply.value))
 }
 
+/// Most owners that are met one after the other, each of which ends at once.
+const MOST_OWNERS: usize = 16;
+
+/// What SQLite asks where a transaction begins: where the owner has ended nothing is lost, and SQLite's busy handler begins anew.
+pub(super) fn anew<T>(channel: &Channel, asked: Result<T>) -> Result<T> {
+    asked.map_err(|error| if channel.has_lost_owner() { Error::Busy } else { error })
+}
+
 /// A member's handle on a main database file.
 pub(crate) struct MemberFile {
     pub(super) link: Arc<Link>,
@@ -70,10 +80,11 @@ impl MemberFile {
         Call::new(operation, FileOf::Main, a, b)
     }
 
-    /// True where SQLite counts on nothing that the owner has of the connection, but for the lock that a connection in WAL mode has
-    /// between its transactions.
+    /// True where SQLite counts on nothing that the owner has of the connection, but for the lock that a connection with a log has between
+    /// its transactions. It keeps that lock also where it could not begin to use the index.
     fn is_between_transactions(&self) -> bool {
-        self.level == Level::None || self.level == Level::Shared && self.index.is_between_transactions()
+        let has_log = || self.link.open_flags(FileOf::Wal).is_some();
+        self.level == Level::None || self.level == Level::Shared && has_log() && self.index.has_no_slot()
     }
 
     /// The owner is gone before the connection: what it has left is brought home by the next one, also where that is this process and no
@@ -93,25 +104,43 @@ impl MemberFile {
     }
 
     /// Makes a call that may begin a transaction: with the next owner, where the last one is gone.
-    pub(super) fn begin<T>(&mut self, call: impl Fn(&MemberFile) -> Result<T>) -> Result<T> {
+    pub(super) fn begin<T>(&mut self, call: impl Fn(&mut MemberFile) -> Result<T>) -> Result<T> {
         let may_begin = self.is_between_transactions();
-        let result = call(self);
-        if result.is_ok() || !may_begin || self.channel.is_alive() {
-            return result;
+        let mut result = call(self);
+        for _ in 0..MOST_OWNERS {
+            if result.is_ok() || !may_begin || self.channel.is_alive() {
+                break;
+            }
+            self.meet_next_owner()?;
+            result = call(self);
         }
-        self.meet_next_owner()?;
-        call(self)
+        result
     }
 
     /// Goes on with the next owner. The connection has there what it has between its transactions.
     #[cold]
     fn meet_next_owner(&mut self) -> Result<()> {
-        let channel = super::join_again(&self.link)?;
-        for file in [FileOf::Wal, FileOf::Journal] {
-            if let Some(flags) = self.link.open_flags(file) {
-                channel.tell(&Call::new(Operation::Open, file, flags as u64, 0))?;
+        let mut met = Err(Error::Busy);
+        for _ in 0..MOST_OWNERS {
+            let channel = super::join_again(&self.link)?;
+            met = self.introduce(&channel);
+            if met.is_ok() {
+                *self.link.txn.lock() = HeldTxn::default();
+                self.link.set_channel(channel.clone());
+                self.channel = channel;
+                break;
+            }
+            // One that has ended at once has a next one, too.
+            if channel.is_alive() {
+                break;
             }
         }
+        met
+    }
+
+    /// Gives an owner the connection as the last one has had it between two transactions, in SQLite's order.
+    fn introduce(&mut self, channel: &Arc<Channel>) -> Result<()> {
+        // First of all: an owner keeps no log in memory for a connection that does not tell of commits.
         for (kind, is_set) in [
             (ControlKind::Connected, self.receives_file_controls),
             (ControlKind::PersistWal, self.persist_wal),
@@ -121,15 +150,37 @@ impl MemberFile {
                 channel.tell(&Self::call(Operation::Control, kind as u64, 1))?;
             }
         }
-        if self.level == Level::Shared {
+        let files = [FileOf::Wal, FileOf::Journal].map(|file| (file, self.link.open_flags(file)));
+        let locks = self.level == Level::Shared || files.iter().any(|(_, flags)| flags.is_some());
+        if locks {
+            // With the lock comes recovery, which no open may forestall.
             channel.tell(&Self::call(Operation::Lock, Level::Shared as u64, 0))?;
-            super::check_wal_mode(&channel, &self.link.opening.path)?;
         }
-        self.index.map_again(&channel)?;
-        *self.link.txn.lock() = HeldTxn::default();
-        self.link.set_channel(channel.clone());
-        self.channel = channel;
-        Ok(())
+        if self.link.open_flags(FileOf::Wal).is_some() {
+            super::check_wal_mode(channel, &self.link.opening.path)?;
+        }
+        for (file, flags) in files {
+            if let Some(flags) = flags {
+                channel.tell(&Call::new(Operation::Open, file, flags as u64, 0))?;
+            }
+        }
+        if locks && self.level == Level::None {
+            channel.tell(&Self::call(Operation::Unlock, Level::None as u64, 0))?;
+        }
+        self.index.map_again(channel)
+    }
+
+    fn read_once(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        match self.read_held(buf, offset)? {
+            Held::Done(()) => Ok(()),
+            Held::Asks => read(&self.channel, FileOf::Main, buf, offset),
+        }
+    }
+
+    /// What SQLite asks before a transaction has read its first page: where the owner is gone SQLite begins anew, by its busy handler.
+    pub(super) fn before_first_page<T>(&self, asked: Result<T>) -> Result<T> {
+        let begins = self.level <= Level::Shared && !self.index.has_exclusive_slot();
+        if begins { anew(&self.channel, asked) } else { asked }
     }
 
     pub(super) fn tell(&self, call: &Call<'_>) -> Result<()> {
@@ -149,17 +200,14 @@ impl MemberFile {
 
 impl Handle for MemberFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if let Held::Done(()) = self.read_held(buf, offset)? {
-            return Ok(());
-        }
-        let read_once = |this: &MemberFile, buf: &mut [u8]| read(&this.channel, FileOf::Main, buf, offset);
-        let result = read_once(self, buf);
+        let result = self.read_once(buf, offset);
         // SQLite reads the header when it opens the file, without a lock.
         if self.level == Level::None && !self.channel.is_alive() {
             self.meet_next_owner()?;
-            return read_once(self, buf);
+            return self.read_once(buf, offset);
         }
-        result
+        // Page 1, which stays in use throughout a transaction, and the look whether it has changed.
+        if offset == 0 || is_change_look(buf, offset) { self.before_first_page(result) } else { result }
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
@@ -188,7 +236,7 @@ impl Handle for MemberFile {
     fn size(&mut self) -> Result<u64> {
         match self.size_held() {
             Held::Done(len) => Ok(len),
-            Held::Asks => size(&self.channel, FileOf::Main),
+            Held::Asks => self.before_first_page(size(&self.channel, FileOf::Main)),
         }
     }
 
@@ -223,7 +271,8 @@ impl Handle for MemberFile {
     }
 
     fn is_reserved(&mut self) -> Result<bool> {
-        self.channel.ask(&Self::call(Operation::IsReserved, 0, 0), |reply| Ok(reply.flag))
+        let call = Self::call(Operation::IsReserved, 0, 0);
+        self.before_first_page(self.channel.ask(&call, |reply| Ok(reply.flag)))
     }
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
@@ -300,7 +349,7 @@ impl Handle for MemberFile {
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
-        self.index.map(&self.channel, region, bytes, extend)
+        self.begin(|this| this.index.map(&this.channel.clone(), region, bytes, extend))
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
@@ -343,7 +392,10 @@ impl MemberCompanion {
         // A log begins, or a journal waits.
         link.carry()?;
         let call = Call::new(Operation::Open, file, flags as u64, 0);
-        let out = link.channel().ask(&call, |reply| Ok(reply.value as c_int))?;
+        let channel = link.channel();
+        let opened = channel.ask(&call, |reply| Ok(reply.value as c_int));
+        // SQLite opens its log where a transaction begins.
+        let out = if file == FileOf::Wal { anew(&channel, opened)? } else { opened? };
         link.note_open(file, Some(flags));
         Ok((MemberCompanion { link, file, end: 0, commits: false }, out))
     }

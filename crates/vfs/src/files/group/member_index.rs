@@ -90,9 +90,14 @@ impl Commits {
 }
 
 impl MemberIndex {
-    /// True if a transaction has ended, and none has begun.
-    pub(super) fn is_between_transactions(&self) -> bool {
-        !self.regions.is_empty() && self.shared | self.exclusive | self.seated == 0
+    /// True if it has no slot: a transaction has ended, and none has begun.
+    pub(super) fn has_no_slot(&self) -> bool {
+        self.shared | self.exclusive | self.seated == 0
+    }
+
+    /// True during a checkpoint, a recovery, or a transaction that writes.
+    pub(super) fn has_exclusive_slot(&self) -> bool {
+        self.exclusive != 0
     }
 
     /// True during a checkpoint.
@@ -205,7 +210,13 @@ impl MemberFile {
             // Nobody knows whether SQLite will begin anew.
             let _ = self.give_back(&Self::call(Operation::ShmUnlock, WRITE_SLOT as u64, 1));
         }
-        locked?;
+        // A statement that is to write, and nothing else, begins anew where its owner is gone.
+        let begins_to_write = bits == WRITES && exclusive && statement.is_autocommit;
+        if begins_to_write {
+            self.before_first_page(locked)?
+        } else {
+            locked?
+        };
         if exclusive {
             self.index.exclusive |= bits;
             if bits & WRITES != 0 {
@@ -223,7 +234,7 @@ impl MemberFile {
             return Ok(false);
         }
         let has_write_slot = self.index.has_turn || self.index.exclusive & WRITES != 0;
-        if !has_write_slot && statement.shows != Shows::Always && self.index.is_between_transactions() {
+        if !has_write_slot && statement.shows != Shows::Always && self.index.has_no_slot() {
             let header = self.header();
             let data = [statement::encode(true, statement)];
             let call = Self::call(Operation::TakeTurn, 0, 0).with(&data);
@@ -232,7 +243,7 @@ impl MemberFile {
                 // SQLite begins anew at once, by the snapshot that stays the newest.
                 return Err(Error::Busy);
             }
-        } else if self.index.is_between_transactions() {
+        } else if self.index.has_no_slot() {
             // Nothing else would tell that the owner has ended.
             self.begin(|this| this.channel.look())?;
         }

@@ -65,7 +65,12 @@ impl MemberFile {
         if self.link.txn.lock().is_reserved {
             return Ok(());
         }
-        self.tell(&Self::call(Operation::Lock, Level::Reserved as u64, 0))?;
+        let locked = self.tell(&Self::call(Operation::Lock, Level::Reserved as u64, 0));
+        if self.link.statement().is_autocommit {
+            self.before_first_page(locked)?
+        } else {
+            locked?
+        };
         self.link.txn.lock().is_reserved = true;
         Ok(())
     }

@@ -18,8 +18,8 @@
 //! # Promises
 //! 1. Strangers, which do not say `group`, meet the group as one owner, as with `sharing=auto`.
 //! 2. The death of a member at any point costs its transaction, and nothing else.
-//! 3. The death of the owner costs the transactions under way: they fail. Each member's next one begins with the next owner, the first
-//!    member to come. What was acknowledged is recovered, as after any crash.
+//! 3. The death of the owner costs the transactions under way: they fail, unless they have not read yet. Each member's next one begins with the
+//!    next owner, the first member to come. What was acknowledged is recovered, as after any crash.
 //! 4. Nobody trusts another user: both ends check whose process the other is.
 //! 5. Processes with different protocols do not join: the one that comes later is a stranger to the other.
 //!
@@ -47,9 +47,13 @@ pub(crate) mod link;
 pub(crate) mod member_file;
 mod member_index;
 mod member_rollback;
+#[cfg(test)]
+mod of_test;
 mod owner;
 pub(crate) mod protocol;
 mod statement;
+#[cfg(test)]
+mod tests;
 
 use channel::Channel;
 use joining::join_again;

@@ -5,10 +5,9 @@ use crate::ffi::codes::{
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, News, encode_page};
+use crate::files::group::of_test::group_on;
 use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, RELEASES, RESERVED, SYNC_WANTED};
-use crate::files::vfs::VfsSetup;
 use crate::open::database::DatabaseSetup;
-use crate::options::Options;
 use crate::sync::group_changes::Moment;
 use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
 use litefoot_sim::{Random, SimMedium};
@@ -51,22 +50,6 @@ impl Member {
 
 fn group() -> (Arc<Vfs>, Arc<OpenDatabase>) {
     group_on(&SimMedium::new())
-}
-
-fn group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>) {
-    let medium = Arc::new(medium.clone());
-    let vfs = Arc::new(Vfs::new(VfsSetup {
-        name: "group".to_owned(),
-        medium: medium.clone(),
-        defaults: Options::default(),
-        pass_through: false,
-        keeps_logs: false,
-    }));
-    let setup = DatabaseSetup::of_test(medium, Path::new("/app.db"));
-    let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
-    database.db().shared().begin_board(database.wal_index().begin_group().unwrap());
-    database.own().unwrap();
-    (vfs, database)
 }
 
 fn member(vfs: &Arc<Vfs>, database: &Arc<OpenDatabase>) -> Member {

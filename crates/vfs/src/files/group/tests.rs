@@ -1,0 +1,174 @@
+//! A member whose owners end, at any of its calls: it goes on with the next one.
+
+use super::joining::{Met, name_of, receive};
+use super::link::{Link, Opening};
+use super::member_file::{MemberCompanion, MemberFile};
+use super::of_test::{group_on, vfs_on};
+use super::protocol::{Call, FileOf, Incoming, NO_SEAT, Operation, Reply};
+use crate::error::Error;
+use crate::ffi::api::Api;
+use crate::ffi::codes::{
+    SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_READWRITE, SQLITE_OPEN_WAL,
+};
+use crate::files::handle::{Control, Handle};
+use crate::files::vfs::Vfs;
+use crate::open::OpenDatabase;
+use crate::options::Options;
+use crate::sync::lock_table::Level;
+use litefoot_sim::SimMedium;
+use litefoot_storage::file::{FileKind, Medium, OpenMode};
+use litefoot_storage::os::{LocalListener, LocalSocket, OsMedium};
+use std::ffi::c_int;
+use std::path::Path;
+use std::sync::Arc;
+
+const REGION: usize = 32768;
+const OPEN_LOG: c_int = SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
+
+/// Page 1 of a database in WAL mode.
+fn first_page() -> Vec<u8> {
+    let mut page = vec![0; 512];
+    page[..16].copy_from_slice(crate::db::MAGIC);
+    page[16..18].copy_from_slice(&512_u16.to_be_bytes());
+    page[18..20].copy_from_slice(&[2, 2]);
+    page
+}
+
+/// The functions of an SQLite that is never called.
+fn no_sqlite() -> &'static Api {
+    unsafe extern "C" fn nothing() -> c_int {
+        panic!("there is no SQLite in this test")
+    }
+    // SAFETY: none of them is called.
+    let api = unsafe { Api::from_symbols(|_| nothing as *const std::ffi::c_void) };
+    Box::leak(Box::new(api.unwrap()))
+}
+
+/// Serves one member until it is asked for something, and then nothing any more; the member hears of it once the stream is dropped.
+fn serve_until(listener: &LocalListener, last: Operation) -> LocalSocket {
+    let (socket, mut incoming) = (listener.accept().unwrap(), Incoming::default());
+    loop {
+        let frame = incoming.next(&socket).unwrap().expect("the member goes on");
+        let (call, wants_reply) = Call::decode(frame).unwrap();
+        if call.operation == last {
+            return socket;
+        }
+        let value = if call.operation == Operation::Hello { NO_SEAT } else { 0 };
+        let first = first_page();
+        let data = match call.operation {
+            Operation::Read => &first[call.a as usize..(call.a + call.b) as usize],
+            _ => &[],
+        };
+        let mut reply = Vec::new();
+        Reply { value, data, ..Reply::DONE }.encode(&mut reply);
+        if wants_reply {
+            socket.send(&reply, None).unwrap();
+        }
+    }
+}
+
+/// One owner after the other, each of which ends where it is asked for something; the last one serves the member until that leaves.
+fn serve_in_turn(
+    name: &str,
+    mut listener: LocalListener,
+    ends: &[Operation],
+    last: (Arc<Vfs>, Arc<OpenDatabase>),
+) {
+    for end in ends {
+        let stream = serve_until(&listener, *end);
+        drop(listener);
+        // Before the member can be the next one.
+        listener = LocalListener::bind(name).unwrap().unwrap();
+        drop(stream);
+    }
+    receive(&listener.accept().unwrap(), last.0, last.1);
+}
+
+/// Has a member at owners that end one after the other, and looks at the last one.
+fn with_owners(ends: &[Operation], member_does: impl FnOnce(&Arc<Link>, &mut MemberFile)) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    std::fs::write(&path, first_page()).unwrap();
+    let medium = SimMedium::new();
+    let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
+    file.write_at(&first_page(), 0).unwrap();
+    // To a lease that would be another process.
+    drop(file);
+    let (owners_vfs, database) = group_on(&medium);
+    let vfs = vfs_on(Arc::new(OsMedium));
+    vfs.set_shared();
+    let name = name_of(OsMedium.identity(&path).unwrap().unwrap());
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let flags = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE;
+    let opening = Opening {
+        path: path.clone(),
+        flags,
+        options: Options::default(),
+        api: no_sqlite(),
+        read_only: false,
+        powersafe_overwrite: true,
+    };
+    std::thread::scope(|scope| {
+        let last = (owners_vfs, database.clone());
+        scope.spawn(|| serve_in_turn(&name, listener, ends, last));
+        let Ok(Met::Owner(channel)) = vfs.meet(&path, flags, &opening) else { panic!("there is an owner") };
+        let link = Link::new(opening, vfs.weak(), channel);
+        let mut member = MemberFile::new(link.clone());
+        member.control(Control::Connected).unwrap();
+        member.lock(Level::Shared).unwrap();
+        member_does(&link, &mut member);
+        assert!(!database.is_native(), "{ends:?}: commits go to a file");
+        Box::new(member).close().unwrap();
+    });
+}
+
+#[test]
+fn a_member_that_has_opened_its_log_goes_on_at_the_next_owner() {
+    use Operation::*;
+    for ends in [
+        &[ShmMap][..],
+        &[ShmMap, Hello],
+        &[ShmMap, Control],
+        &[ShmMap, Lock],
+        &[ShmMap, Read],
+        &[ShmMap, Open, ShmMap],
+        &[ShmMap, ShmMap, ShmMap],
+    ] {
+        with_owners(ends, |link, member| {
+            let (log, _) = MemberCompanion::open(link.clone(), FileOf::Wal, OPEN_LOG).unwrap();
+            let mapped = member.shm_map(0, REGION, true);
+            assert!(matches!(mapped, Ok(Some(_))), "{ends:?}: {:?}", mapped.err());
+            member.shm_unmap(false).unwrap();
+            Box::new(log).close().unwrap();
+        });
+    }
+}
+
+/// What SQLite asks where a transaction begins.
+type Beginning = fn(&Arc<Link>, &mut MemberFile) -> Result<(), Error>;
+
+#[test]
+fn a_transaction_that_has_read_nothing_begins_anew_at_the_next_owner() {
+    let cases: [(Operation, Beginning); 6] = [
+        (Operation::Open, |link, _| MemberCompanion::open(link.clone(), FileOf::Wal, OPEN_LOG).map(drop)),
+        (Operation::Access, |link, _| link.access(FileOf::Wal, SQLITE_ACCESS_EXISTS).map(drop)),
+        (Operation::Size, |_, member| member.size().map(drop)),
+        (Operation::IsReserved, |_, member| member.is_reserved().map(drop)),
+        (Operation::Read, |_, member| member.read(&mut [0; 16], 24)),
+        (Operation::Read, |_, member| member.read(&mut [0; 512], 0)),
+    ];
+    for (end, asks) in cases {
+        with_owners(&[end], |link, member| {
+            assert!(matches!(asks(link, member), Err(Error::Busy)), "{end:?}: the busy handler decides");
+            member.unlock(Level::None).unwrap();
+            member.lock(Level::Shared).unwrap();
+            asks(link, member).unwrap();
+        });
+    }
+    with_owners(&[Operation::Read], |_, member| {
+        let lost = member.read(&mut [0; 512], 512);
+        assert!(matches!(lost, Err(Error::Io(_))), "the pages before were another owner's");
+        member.unlock(Level::None).unwrap();
+        member.lock(Level::Shared).unwrap();
+    });
+}
