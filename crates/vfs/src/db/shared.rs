@@ -98,6 +98,20 @@ impl Shared {
         }
     }
 
+    /// Members of a group ask before they read, until the board is opened again.
+    pub(crate) fn close_board(&self) {
+        if let Some(board) = self.board.get() {
+            board.set_open(false);
+        }
+    }
+
+    /// Members of a group read without a message, where this process owns the database.
+    pub(crate) fn open_board(&self) {
+        if let Some(board) = self.board.get() {
+            board.set_open(self.is_owned());
+        }
+    }
+
     /// The board of the group, where there is one.
     #[inline]
     pub(crate) fn board(&self) -> Option<&Arc<Board>> {

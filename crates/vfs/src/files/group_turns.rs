@@ -42,6 +42,7 @@ impl MainFile {
     /// Takes the write lock for a statement of a member's that is going to ask for it, and has read nothing yet; `false` where it must ask
     /// SQLite's way.
     pub(crate) fn take_turn(&mut self) -> bool {
+        self.database.yield_to_others();
         let is_ready = !self.is_beside_others() && !self.slots.writes() && !self.reads();
         // What is in the way is said once SQLite asks for the lock.
         if !is_ready || self.wal().is_none() || self.may_begin().is_err() {

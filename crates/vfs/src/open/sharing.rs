@@ -176,6 +176,8 @@ fn note_break(database: &OpenDatabase) {
     change.making.meet(asked, commits, Instant::now());
     database.ownership.attention.set(Attention::RETURNING, false);
     database.ownership.attention.set(Attention::ASKED, true);
+    // Members ask before they read, and wait as well.
+    database.db.shared().close_board();
 }
 
 /// Nobody waits any more. A visitor was let in, or all have left.
@@ -185,6 +187,7 @@ fn settle(database: &OpenDatabase) {
     change.making.settle();
     database.sharing().copy_failed.store(false, Ordering::Relaxed);
     database.ownership.attention.set(Attention::ASKED, false);
+    database.db.shared().open_board();
     drop(change);
     database.sharing().changed.notify_all();
 }

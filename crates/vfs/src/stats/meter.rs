@@ -9,6 +9,7 @@ use crate::stats::page::StatsPage;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, Stamp, total_bytes};
 use litefoot_storage::pass_on;
 use std::io::IoSlice;
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,6 +62,11 @@ impl MeteredFile {
 impl File for MeteredFile {
     pass_on!(inner: read_at, read_cached_at, read_vectored_at, read_ahead, start_writeback, stamp, len, is_empty, set_len, allocate);
     pass_on!(inner: id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, take_lease, release_lease);
+
+    fn raw_descriptor(&self) -> Option<RawFd> {
+        // What is written to mapped memory passes no file.
+        self.inner.raw_descriptor().filter(|_| self.kind == FileKind::WalIndex)
+    }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> Result<()> {
         self.inner.write_at(buf, offset)?;

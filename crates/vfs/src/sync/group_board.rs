@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! gate       slots of the wal-index that somebody holds exclusively: a copy of the owner's (`wal_index`)
-//! open       set while the owner owns the database
+//! open       set while the owner owns the database, and no stranger waits
+//! epoch      another one whenever the memory of the wal-index is another one
 //! promised   commits that were promised to be durable, of those that anybody may see
 //! settled    as many of them are known to be durable
 //! seats      one word for each member's connection: the slots that it shares
@@ -17,7 +18,9 @@
 //!    seat of a member that has died.
 //! 2. A member announces slots in its seat, and then looks at the gate; who takes a slot exclusively closes the gate, and then looks at the
 //!    seats (`reader_gate`).
-//! 3. A commit is promised before anybody can see it, and settled once it is durable. A member that finds more promised than settled asks
+//! 3. Slots are shared by a seat in the epoch of the memory that the member has. The epoch changes while the gate is closed, and nobody has
+//!    a slot: a member that has one finds the same memory until it gives that back.
+//! 4. A commit is promised before anybody can see it, and settled once it is durable. A member that finds more promised than settled asks
 //!    the owner, which waits.
 
 use crate::error::{Error, Result};
@@ -35,6 +38,7 @@ const GATE: usize = 0;
 const OPEN: usize = 128;
 const PROMISED: usize = 256;
 const SETTLED: usize = 384;
+const EPOCH: usize = 512;
 const FIRST_SEAT: usize = 4096;
 const SEAT_BYTES: usize = 128;
 const BYTES: usize = FIRST_SEAT + SEATS * SEAT_BYTES;
@@ -99,6 +103,16 @@ impl Board {
         self.word(OPEN).store(u64::from(open), Ordering::SeqCst);
     }
 
+    /// The epoch of the wal-index.
+    pub fn epoch(&self) -> u64 {
+        self.word(EPOCH).load(Ordering::SeqCst)
+    }
+
+    /// The wal-index is other memory from now on: who has the one before has to come anew.
+    pub fn begin_epoch(&self) {
+        self.word(EPOCH).fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Before a commit is published: as many are promised to be durable.
     pub fn promise(&self, promises: u64) {
         self.word(PROMISED).fetch_max(promises, Ordering::SeqCst);
@@ -118,16 +132,16 @@ impl Board {
         self.word(OPEN).load(Ordering::SeqCst) != 0 && settled >= self.word(PROMISED).load(Ordering::SeqCst)
     }
 
-    /// A member shares slots by its seat. `waits_elsewhere` says that it shows nothing that is not durable. `false` leaves the seat as it
-    /// was, and the owner must be asked.
-    pub fn share(&self, seat: usize, mask: u8, waits_elsewhere: bool) -> bool {
+    /// A member that has the memory of an epoch shares slots by its seat. `waits_elsewhere` says that it shows nothing that is not durable.
+    /// `false` leaves the seat as it was, and the owner must be asked.
+    pub fn share(&self, seat: usize, mask: u8, epoch: u64, waits_elsewhere: bool) -> bool {
         let Some(seat) = self.seat(seat) else { return false };
         let before = seat.own();
         if !self.gate().enter(seat, before, before | mask, mask) {
             return false;
         }
         let is_open = self.word(OPEN).load(Ordering::SeqCst) != 0;
-        let may_read = is_open && (waits_elsewhere || self.may_read());
+        let may_read = is_open && self.epoch() == epoch && (waits_elsewhere || self.may_read());
         if !may_read {
             seat.retract(before);
         }
@@ -180,16 +194,19 @@ mod tests {
             owners.gate().set(closed);
             owners.promise(promised);
             owners.settle(settled);
-            let shares = members.share(3, 0b1000, waits_elsewhere);
+            let shares = members.share(3, 0b1000, 0, waits_elsewhere);
             assert_eq!(shares, expected, "{open} {closed:b} {promised} {settled} {waits_elsewhere}");
             assert_eq!(owners.shared_slots(4), if expected { 0b1000 } else { 0 });
             assert_eq!(owners.shared_slots(3), 0, "another's seat");
             members.unshare(3, 0b1000);
             assert_eq!(owners.shared_slots(4), 0);
         }
-        assert!(members.share(0, 0b1000, true) && !members.share(SEATS, 0b1000, true), "no such seat");
+        assert!(members.share(0, 0b1000, 0, true) && !members.share(SEATS, 0b1000, 0, true), "no such seat");
         owners.clear(0);
         assert_eq!(owners.shared_slots(1), 0);
+        owners.begin_epoch();
+        assert!(!members.share(0, 0b1000, 0, true) && owners.shared_slots(1) == 0, "it has other memory");
+        assert!(members.share(0, 0b1000, members.epoch(), true));
     }
 
     /// A member that reads and one that takes the slot exclusively never miss each other.
@@ -204,7 +221,7 @@ mod tests {
                 scope.spawn(move || {
                     let mut seen = 0;
                     while seen < 1000 {
-                        if members.share(seat, 0b1000, false) {
+                        if members.share(seat, 0b1000, 0, false) {
                             assert_eq!(
                                 written[0].load(Ordering::Relaxed),
                                 written[1].load(Ordering::Relaxed)

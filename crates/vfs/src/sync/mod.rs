@@ -29,7 +29,7 @@ mod shm_file;
 #[cfg(test)]
 mod stock_process;
 pub(crate) mod wal_index;
-mod wal_index_group;
+pub(crate) mod wal_index_group;
 mod wal_index_marks;
 pub(crate) mod wal_index_region;
 pub(crate) mod wal_index_sharing;

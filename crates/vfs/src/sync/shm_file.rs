@@ -19,6 +19,7 @@
 
 use crate::error::{Error, Result};
 use litefoot_storage::file::{self, File, FileKind, Medium, OpenMode, RangeLock};
+use litefoot_storage::os::NamelessMemory;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,6 +76,13 @@ impl ShmFile {
     /// The file.
     pub fn file(&self) -> &dyn File {
         &*self.file
+    }
+
+    /// The file for a member of a group, with the DMS shared by it; `None` where the system gives none.
+    pub fn for_member(&self) -> Option<NamelessMemory> {
+        let descriptor = self.file.raw_descriptor().filter(|_| !self.broken)?;
+        let file = NamelessMemory::open_again(descriptor).ok()?;
+        matches!(file.share_lock(DMS), Ok(true)).then_some(file)
     }
 
     /// Its path.

@@ -1,9 +1,11 @@
 //! The wal-index of a group: memory that members map, too, each in its own process.
 //!
 //! # Invariants
-//! 1. While a member has the memory, the regions are no file's, and the memory is not replaced: what the owner sees at a region's
-//!    address is what the member sees.
+//! 1. A member that has the memory of the present epoch sees what the owner sees at a region's address. Where the regions become a file's, or
+//!    memory again, an epoch begins (`group_board`): the member takes no slot before it has mapped the other memory.
 //! 2. Memory that nobody uses any more is replaced by new memory: whoever has mapped it by mistake sees nothing of it change.
+//! 3. A member's file is one of its own: with the DMS shared for as long as the member maps it, also where the owner has died, and without any
+//!    lock of the owner's.
 
 use crate::error::{Error, Result};
 use crate::sync::group_board::Board;
@@ -16,13 +18,20 @@ use std::sync::atomic::Ordering;
 /// The memory of a group's wal-index.
 pub(super) struct GroupMemory {
     memory: Arc<NamelessMemory>,
-    /// Connections of members that have it.
+    /// Connections of members that have the memory of this epoch.
     members: usize,
     /// Set where there is no memory any more.
     is_over: bool,
     board: Arc<Board>,
     /// Seats that are taken; those behind them were never.
     seats: Vec<bool>,
+}
+
+/// The memory of the wal-index, as a member has it.
+pub(crate) struct MembersMemory {
+    pub memory: Arc<NamelessMemory>,
+    /// The epoch that it is of.
+    pub epoch: u64,
 }
 
 impl GroupMemory {
@@ -106,20 +115,24 @@ impl WalIndex {
         }
     }
 
-    /// A member gets the memory; it has it until [`WalIndex::leave_member`]. `None` while the regions are a file's.
-    pub fn join_member(&self) -> Option<Arc<NamelessMemory>> {
+    /// A member gets the memory, or the file that the regions are; it has it until [`WalIndex::leave_member`]. `None` where there is none.
+    pub(crate) fn join_member(&self) -> Option<MembersMemory> {
         let mut state = self.state();
-        if state.file.is_some() {
-            return None;
-        }
+        let file = match &state.file {
+            Some(file) => Some(Arc::new(file.for_member()?)),
+            None => None,
+        };
         let group = state.group.as_mut().filter(|group| !group.is_over)?;
         group.members += 1;
-        Some(group.memory.clone())
+        let memory = file.unwrap_or_else(|| group.memory.clone());
+        Some(MembersMemory { memory, epoch: group.board.epoch() })
     }
 
-    /// A member has unmapped the memory, or is gone.
-    pub fn leave_member(&self) {
-        if let Some(group) = &mut self.state().group {
+    /// A member has unmapped the memory of an epoch, or is gone.
+    pub fn leave_member(&self, epoch: u64) {
+        if let Some(group) = &mut self.state().group
+            && group.board.epoch() == epoch
+        {
             group.members = group.members.saturating_sub(1);
         }
     }
@@ -164,8 +177,24 @@ impl WalIndexState {
         self.group.as_ref().map_or(0, |group| group.board.shared_slots(group.seats.len()))
     }
 
+    /// The regions are other memory from now on. Nobody has a slot, and nobody gets one before this is done.
+    pub(super) fn begin_epoch(&mut self) {
+        if let Some(group) = &mut self.group {
+            group.board.begin_epoch();
+            group.members = 0;
+        }
+    }
+
+    /// The regions are memory that members cannot have.
+    pub(super) fn end_group(&mut self) {
+        if let Some(group) = &mut self.group {
+            group.is_over = true;
+        }
+    }
+
     /// New memory takes the place of the old one, which nobody uses any more. Where there is none, no member is served from now on.
     pub(super) fn renew_memory(&mut self) {
+        self.begin_epoch();
         let Some(group) = &mut self.group else { return };
         match NamelessMemory::new() {
             Ok(memory) => group.memory = Arc::new(memory),
@@ -203,7 +232,7 @@ mod tests {
         index.begin_group().unwrap();
         index.join(|| Ok::<_, Error>(())).unwrap();
         let owners = [0, 1].map(|number| index.map(number, BYTES, true).unwrap().unwrap());
-        let memory = index.join_member().unwrap();
+        let MembersMemory { memory, epoch } = index.join_member().unwrap();
         let mut members = Region::new(BYTES).unwrap();
         members.join(&memory, BYTES as u64).unwrap();
         // SAFETY: regions of this test's own.
@@ -214,7 +243,9 @@ mod tests {
             assert_eq!(owners[1].as_ptr().add(101).read(), 8);
         }
         assert!(index.has_members());
-        index.leave_member();
+        index.leave_member(epoch + 1);
+        assert!(index.has_members(), "that was another's");
+        index.leave_member(epoch);
         assert!(!index.has_members());
         let mut held = index.register();
         index.leave(&mut held, false);

@@ -68,9 +68,6 @@ impl WalIndex {
         if state.is_unused() || state.file.is_some() {
             return Ok(());
         }
-        if state.has_members() {
-            return Err(Error::Busy);
-        }
         let made = ShmFile::create(medium, path).and_then(|file| self.begin(&mut state, file));
         match (made, state.regions.first()) {
             (Ok(()), Some(first)) if log_is_empty => write_empty(first),
@@ -121,6 +118,7 @@ impl WalIndex {
             return Err(error);
         }
         state.file = Some(file);
+        state.begin_epoch();
         (state.checkpoint_sees, state.snapshots_from) = (0, 0);
         Ok(())
     }
@@ -131,6 +129,8 @@ impl WalIndex {
         self.on_file.store(false, Ordering::SeqCst);
         if let Some(file) = state.file.take() {
             file.close(true);
+            // The regions are what was the file.
+            state.end_group();
         }
     }
 
@@ -245,6 +245,7 @@ impl WalIndex {
             return Err(self.take_back(state, file, error));
         }
         state.file = Some(file);
+        state.begin_epoch();
         (state.checkpoint_sees, state.snapshots_from) = (0, 0);
         self.renewed.store(false, Ordering::SeqCst);
         Ok(())

@@ -39,6 +39,8 @@ pub(super) struct MemberIndex {
     seated_since: u32,
     /// True if it has the write slot, and SQLite has not asked for it yet.
     has_turn: bool,
+    /// The epoch of the memory.
+    epoch: u64,
     /// The memory, and its regions, under the addresses that SQLite knows.
     memory: Option<NamelessMemory>,
     regions: Vec<Region>,
@@ -122,12 +124,8 @@ impl MemberIndex {
         let number = region / in_one;
         if self.regions.len() <= number {
             let call = MemberFile::call(Operation::ShmMap, region as u64, bytes as u64);
-            let data = [u8::from(extend)];
-            if !channel.ask(&call.with(&data), |reply| Ok(reply.flag))? {
+            if !self.ask_for_region(channel, &call.with(&[u8::from(extend)]))? {
                 return Ok(None);
-            }
-            if let Some(memory) = channel.take_memory() {
-                self.memory = Some(memory);
             }
         }
         self.region_bytes = bytes;
@@ -141,22 +139,30 @@ impl MemberIndex {
         Ok(self.regions.get(number).map(|found| found.at(region % in_one * bytes)))
     }
 
+    /// Asks for a region, and takes the memory that comes with the first one; `false` where there is none.
+    fn ask_for_region(&mut self, channel: &Arc<Channel>, call: &Call<'_>) -> Result<bool> {
+        let (is_there, epoch) = channel.ask(call, |reply| Ok((reply.flag, reply.value)))?;
+        if let Some(memory) = channel.take_memory() {
+            (self.memory, self.epoch) = (Some(memory), epoch);
+        }
+        Ok(is_there)
+    }
+
     /// The next owner's wal-index takes the place of the last one's.
     pub(super) fn map_again(&mut self, channel: &Arc<Channel>) -> Result<()> {
         self.has_turn = false;
         let in_one = regions_per_mapping(self.region_bytes, page_bytes());
-        for (number, region) in self.regions.iter_mut().enumerate() {
+        let mut regions = std::mem::take(&mut self.regions);
+        let mapped = regions.iter_mut().enumerate().try_for_each(|(number, region)| {
             let call =
                 MemberFile::call(Operation::ShmMap, (number * in_one) as u64, self.region_bytes as u64);
-            channel.tell(&call.with(&[1]))?;
-            if let Some(memory) = channel.take_memory() {
-                self.memory = Some(memory);
-            }
+            self.ask_for_region(channel, &call.with(&[1]))?;
             let memory = self.memory.as_ref().ok_or(Error::NoMemory)?;
             let offset = (number * region.bytes()) as u64;
-            region.join(memory, offset).map_err(|_| Error::NoMemory)?;
-        }
-        Ok(())
+            region.join(memory, offset).map_err(|_| Error::NoMemory)
+        });
+        self.regions = regions;
+        mapped
     }
 
     /// SQLite uses it no more.
@@ -250,7 +256,7 @@ impl MemberFile {
         let waits_elsewhere = self.index.has_turn || has_write_slot;
         let since = self.index.word(CHANGE_WORD);
         let Some((board, seat)) = self.channel.board() else { return Ok(false) };
-        if !board.share(seat, bits, waits_elsewhere) {
+        if !board.share(seat, bits, self.index.epoch, waits_elsewhere) {
             return Ok(false);
         }
         self.index.seated |= bits;

@@ -7,7 +7,9 @@
 //! # Invariants
 //! 1. The end of the stream without a close is the death of the member: what it had is given back, and its transaction has never been,
 //!    unless it was complete (`MainFile::abandon`).
-//! 2. What a member sends is checked: it may have been written by another program of the same user.
+//! 2. A member that has the index of another epoch (`sync/wal_index_group`) gets no slot: its stream ends where it begins a transaction, and it
+//!    comes anew.
+//! 3. What a member sends is checked: it may have been written by another program of the same user.
 
 use crate::db::Companion;
 use crate::error::{Error, Result};
@@ -25,6 +27,7 @@ use crate::open::OpenDatabase;
 use crate::stats::Stats;
 use crate::sync::lock_table::Level;
 use crate::sync::refused_writer;
+use crate::sync::wal_index_group::MembersMemory;
 use litefoot_storage::os::{LocalSocket, NamelessMemory};
 use litefoot_storage::worker::panic_text;
 use std::ffi::c_int;
@@ -71,7 +74,7 @@ pub(super) struct Served {
     /// Its journal and its log.
     companions: [Option<AnyHandle>; 2],
     /// The memory of the wal-index that it has.
-    memory: Option<Arc<NamelessMemory>>,
+    memory: Option<MembersMemory>,
     /// Its seat on the board.
     seat: Option<usize>,
     /// True while its member is in a transaction, as far as the calls say.
@@ -136,7 +139,15 @@ impl Served {
                 // The end of the stream sends the member to the next owner.
                 break;
             }
+            let may_be_old = matches!(call.operation, Operation::ShmLock | Operation::TakeTurn);
+            if may_be_old && self.has_old_index() {
+                break;
+            }
             let result = self.answer(&call);
+            // Strangers may have come, or left, while the call has waited.
+            if may_be_old && self.has_old_index() {
+                break;
+            }
             Stats::add(&self.database.db().counters().member_calls, u64::from(wants_reply));
             self.note_busy();
             if !wants_reply {
@@ -148,7 +159,8 @@ impl Served {
             let sends_memory = matches!(&result, Ok(answer) if answer.sends_memory);
             outgoing.clear();
             self.encode(&call, result, &mut outgoing);
-            let descriptor = self.memory.as_ref().filter(|_| sends_memory).map(|memory| memory.descriptor());
+            let sent = self.memory.as_ref().filter(|_| sends_memory);
+            let descriptor = sent.map(|sent| sent.memory.descriptor());
             if socket.send(&outgoing, descriptor as Option<BorrowedFd<'_>>).is_err() {
                 break;
             }
@@ -160,6 +172,12 @@ impl Served {
     fn is_in_transaction(&self) -> bool {
         let reads_by_seat = |seat| self.database.wal_index().is_shared_by(seat);
         self.is_busy || self.seat.is_some_and(reads_by_seat)
+    }
+
+    /// True if the wal-index is other memory by now than the member has.
+    fn has_old_index(&self) -> bool {
+        let epoch = self.database.board().map(|board| board.epoch());
+        self.memory.as_ref().is_some_and(|memory| Some(memory.epoch) != epoch)
     }
 
     fn note_busy(&mut self) {
@@ -360,32 +378,21 @@ impl Served {
         if bytes == 0 || bytes > MOST_BYTES {
             return Err(unexpected());
         }
-        // While strangers have the database open, its index is a file.
-        let memory = match self.memory.take() {
-            Some(memory) => {
-                self.memory = Some(memory);
-                None
-            }
-            None => Some(self.database.wal_index().join_member().ok_or(Error::Busy)?),
-        };
-        let sends_memory = memory.is_some();
+        let is_there = self.main()?.shm_map(region, bytes, extend)?.is_some();
+        let sends_memory = is_there && self.memory.is_none();
         if sends_memory {
-            self.memory = memory;
+            self.memory = Some(self.database.wal_index().join_member().ok_or(Error::Busy)?);
         }
-        let found = self.main()?.shm_map(region, bytes, extend);
-        let is_there = matches!(&found, Ok(Some(_)));
-        if sends_memory && !is_there {
-            self.leave_memory();
-        }
-        found.map(|found| Answer { sends_memory: sends_memory && is_there, ..Answer::flag(found.is_some()) })
+        let epoch = self.memory.as_ref().map_or(0, |memory| memory.epoch);
+        Ok(Answer { flag: is_there, sends_memory, ..Answer::value(epoch) })
     }
 
     fn leave_memory(&mut self) {
-        if self.memory.take().is_some() {
+        if let Some(memory) = self.memory.take() {
             if let (Some(board), Some(seat)) = (self.database.board(), self.seat) {
                 board.clear(seat);
             }
-            self.database.wal_index().leave_member();
+            self.database.wal_index().leave_member(memory.epoch);
         }
     }
 

@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 3;
+pub(super) const VERSION: u64 = 4;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -73,7 +73,7 @@ operations! {
     /// says if the data is an answer.
     Pragma = 12,
     /// Region `a` of the wal-index, of `b` bytes; the data is one byte that says if it is to be made. The flag says if it is there. With the
-    /// first one comes the descriptor of the memory.
+    /// first one comes the descriptor of the memory, or of the file where strangers have the database open; the value is its epoch.
     ShmMap = 13,
     /// Takes slots from `a` on, as many as `b`; the data says if exclusively, and what the statement is, and, where the member reads by its
     /// seat, the change counter of the index when it began to (4).

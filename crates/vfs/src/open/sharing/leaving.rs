@@ -99,8 +99,8 @@ fn look_inside(
     (handles, is_free): (Inside, bool),
     waited: Duration,
 ) -> Result<Option<Carried>> {
-    if database.wal_index.has_members() {
-        // They have its memory, under addresses of their own.
+    if database.wal_index.has_members() && !is_free {
+        // One that reads has the memory under addresses of its own. The others map the file before they read again.
         return Ok(None);
     }
     let wal = database.wal();

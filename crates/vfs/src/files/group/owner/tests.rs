@@ -203,9 +203,9 @@ fn a_seat_keeps_others_from_the_slots_that_it_shares_until_its_member_dies() {
     let board = database.board().unwrap().clone();
     let seat = dying.0.seat.unwrap();
     assert!(other.lock(READ_SLOTS + 1, true).is_ok());
-    assert!(!board.share(seat, 1 << (READ_SLOTS + 1), true), "another has it");
+    assert!(!board.share(seat, 1 << (READ_SLOTS + 1), board.epoch(), true), "another has it");
     other.main(Operation::ShmUnlock, READ_SLOTS as u64 + 1, 1);
-    assert!(board.share(seat, 1 << (READ_SLOTS + 1), true));
+    assert!(board.share(seat, 1 << (READ_SLOTS + 1), board.epoch(), true));
     assert!(other.lock(READ_SLOTS + 1, true).is_err() && other.lock(READ_SLOTS + 2, true).is_ok());
     assert_eq!(database.wal_index().while_nobody_writes(|is_free| is_free), None);
     other.main(Operation::ShmUnlock, READ_SLOTS as u64 + 2, 1);
