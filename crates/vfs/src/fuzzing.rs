@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::capture::encoding::{Logged, MATERIALIZATION, TEXT, TRANSACTION, Text, decode_materialization};
 use crate::db::{Access, Db, DbSetup};
+use crate::files::group::hostile;
 use crate::open::log_inspect::waiting;
 use crate::open::recovery::RecoveryDecision;
 use crate::open::take_over::{Recovery, delta_decision, finish_redo_log, recover_deltas, recovery_decision};
@@ -62,6 +63,29 @@ pub fn figures(bytes: &[u8]) -> u64 {
 /// A statistics page, as it begins.
 pub fn figures_page() -> Vec<u8> {
     image(1)
+}
+
+/// The calls of a member of a group, as the owner of the database at `path` gets them, frame after frame.
+///
+/// # Panics
+/// A call has panicked: that is a finding.
+pub fn member(medium: &Arc<dyn Medium>, path: &Path, bytes: &[u8]) -> u64 {
+    hostile::member(medium, path, bytes).unwrap_or_default()
+}
+
+/// Such calls as members make them.
+pub fn conversations() -> Vec<Vec<u8>> {
+    hostile::conversations()
+}
+
+/// The replies of an owner, as a member gets them.
+pub fn owner(bytes: &[u8]) -> u64 {
+    hostile::owner(bytes)
+}
+
+/// Such replies as owners give them.
+pub fn replies() -> Vec<Vec<u8>> {
+    hostile::replies()
 }
 
 /// Memory that a recovery has for pages.

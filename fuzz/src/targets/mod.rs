@@ -1,6 +1,7 @@
 //! One file for each room of the parsers.
 
 mod devices;
+mod group;
 mod logs;
 mod ltx;
 mod page_delta;
@@ -30,6 +31,8 @@ pub const ALL: &[Target] = &[
     pages::STORE_TARGET,
     rows::ROWDIFF,
     rows::BATCH,
+    group::MEMBER,
+    group::OWNER,
     texts::OPTIONS,
     texts::GRAPH_TEXT,
 ];

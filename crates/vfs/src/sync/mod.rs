@@ -30,7 +30,7 @@ mod shm_file;
 mod stock_process;
 pub(crate) mod wal_index;
 pub(crate) mod wal_index_group;
-mod wal_index_marks;
+pub(crate) mod wal_index_marks;
 pub(crate) mod wal_index_region;
 pub(crate) mod wal_index_sharing;
 pub(crate) mod writer_queue;

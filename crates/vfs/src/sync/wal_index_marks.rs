@@ -39,7 +39,7 @@ const BACKFILL_WORD: usize = 24;
 const ATTEMPTED_WORD: usize = 32;
 
 /// Bytes of a region as SQLite has it, and the bytes in the first one that are no page numbers.
-const REGION_BYTES: usize = 32768;
+pub(crate) const REGION_BYTES: usize = 32768;
 const FIRST_BYTES: usize = HEADER_WORDS * size_of::<u32>();
 /// Page numbers in a region.
 const FRAMES_OF_REGION: usize = 4096;

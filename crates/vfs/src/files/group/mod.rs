@@ -37,10 +37,12 @@
 //! | `owner` | the owner's end of a member's connection |
 //! | `joining` | finding the owner, or becoming it |
 //! | `statement` | what a member tells of its statement |
+//! | `hostile` | foreign bytes in the place of either, for `fuzz/` |
 
 mod batch;
 mod channel;
 mod held_txn;
+pub(crate) mod hostile;
 mod joining;
 mod kept_pages;
 pub(crate) mod link;

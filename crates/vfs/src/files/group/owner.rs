@@ -28,6 +28,7 @@ use crate::stats::Stats;
 use crate::sync::lock_table::Level;
 use crate::sync::refused_writer;
 use crate::sync::wal_index_group::MembersMemory;
+use crate::sync::wal_index_marks::REGION_BYTES;
 use litefoot_storage::os::{LocalSocket, NamelessMemory};
 use litefoot_storage::worker::panic_text;
 use std::ffi::c_int;
@@ -135,30 +136,7 @@ impl Served {
         while self.main.is_some() {
             let Ok(Some(frame)) = incoming.next(socket) else { break };
             let Some((call, wants_reply)) = Call::decode(frame) else { break };
-            if call.operation.begins() && self.database.group_end().has_begun() && !self.is_in_transaction() {
-                // The end of the stream sends the member to the next owner.
-                break;
-            }
-            let may_be_old = matches!(call.operation, Operation::ShmLock | Operation::TakeTurn);
-            if may_be_old && self.has_old_index() {
-                break;
-            }
-            let result = self.answer(&call);
-            // Strangers may have come, or left, while the call has waited.
-            if may_be_old && self.has_old_index() {
-                break;
-            }
-            Stats::add(&self.database.db().counters().member_calls, u64::from(wants_reply));
-            self.note_busy();
-            if !wants_reply {
-                if let Err(error) = result {
-                    self.failed.get_or_insert(error);
-                }
-                continue;
-            }
-            let sends_memory = matches!(&result, Ok(answer) if answer.sends_memory);
-            outgoing.clear();
-            self.encode(&call, result, &mut outgoing);
+            let Some(sends_memory) = self.make(&call, wants_reply, &mut outgoing) else { break };
             let sent = self.memory.as_ref().filter(|_| sends_memory);
             let descriptor = sent.map(|sent| sent.memory.descriptor());
             if socket.send(&outgoing, descriptor as Option<BorrowedFd<'_>>).is_err() {
@@ -166,6 +144,40 @@ impl Served {
             }
         }
         self.end();
+    }
+
+    /// Makes a call. What is to be sent is in `outgoing`, and the answer says if the memory of the wal-index goes with it; `None` where the
+    /// stream is to end, which sends the member to the next owner, or to this one once more.
+    pub(super) fn make(
+        &mut self,
+        call: &Call<'_>,
+        wants_reply: bool,
+        outgoing: &mut Vec<u8>,
+    ) -> Option<bool> {
+        outgoing.clear();
+        if call.operation.begins() && self.database.group_end().has_begun() && !self.is_in_transaction() {
+            return None;
+        }
+        let may_be_old = matches!(call.operation, Operation::ShmLock | Operation::TakeTurn);
+        if may_be_old && self.has_old_index() {
+            return None;
+        }
+        let result = self.answer(call);
+        // Strangers may have come, or left, while the call has waited.
+        if may_be_old && self.has_old_index() {
+            return None;
+        }
+        Stats::add(&self.database.db().counters().member_calls, u64::from(wants_reply));
+        self.note_busy();
+        if !wants_reply {
+            if let Err(error) = result {
+                self.failed.get_or_insert(error);
+            }
+            return Some(false);
+        }
+        let sends_memory = matches!(&result, Ok(answer) if answer.sends_memory);
+        self.encode(call, result, outgoing);
+        Some(sends_memory)
     }
 
     /// True if the member is in a transaction, by its locks, its slots, or its seat.
@@ -375,7 +387,8 @@ impl Served {
     /// Makes a region of the wal-index, and gives the member its memory with the first one.
     fn map(&mut self, region: u64, bytes: u64, extend: bool) -> Result<Answer> {
         let (region, bytes) = (region as usize, bytes as usize);
-        if bytes == 0 || bytes > MOST_BYTES {
+        // All of SQLite's have so many.
+        if bytes != REGION_BYTES {
             return Err(unexpected());
         }
         let is_there = self.main()?.shm_map(region, bytes, extend)?.is_some();
@@ -397,7 +410,7 @@ impl Served {
     }
 
     /// The stream has ended. A member that has closed its file has nothing left.
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         if let Some(main) = self.main.take() {
             let abandoned = caught(|| main.abandon());
             if let Err(Error::Panic(text)) = &abandoned {
