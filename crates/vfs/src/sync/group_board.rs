@@ -7,6 +7,7 @@
 //! ```text
 //! gate       slots of the wal-index that somebody holds exclusively: a copy of the owner's (`wal_index`)
 //! open       set while the owner owns the database, and no stranger waits
+//! checkpoints  as many have begun to write to the database file
 //! epoch      another one whenever the memory of the wal-index is another one
 //! promised   commits that were promised to be durable, of those that anybody may see
 //! settled    as many of them are known to be durable
@@ -25,6 +26,7 @@
 
 use crate::error::{Error, Result};
 use crate::sync::reader_gate::{Announcement, Gate};
+use crate::sync::wal_index::CHECKPOINT_SLOT;
 use crate::sync::wal_index_region::Region;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
@@ -39,6 +41,7 @@ const OPEN: usize = 128;
 const PROMISED: usize = 256;
 const SETTLED: usize = 384;
 const EPOCH: usize = 512;
+const CHECKPOINTS: usize = 640;
 const FIRST_SEAT: usize = 4096;
 const SEAT_BYTES: usize = 128;
 const BYTES: usize = FIRST_SEAT + SEATS * SEAT_BYTES;
@@ -111,6 +114,18 @@ impl Board {
     /// The wal-index is other memory from now on: who has the one before has to come anew.
     pub fn begin_epoch(&self) {
         self.word(EPOCH).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A checkpoint has closed the gate, and may write to the database file from now on.
+    pub fn note_checkpoint(&self) {
+        self.word(CHECKPOINTS).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many checkpoints have begun; `None` while one is under way.
+    pub fn checkpoints(&self) -> Option<u64> {
+        // In this order: one that has ended meanwhile has been counted.
+        let begun = self.word(CHECKPOINTS).load(Ordering::SeqCst);
+        (self.gate().closed() >> CHECKPOINT_SLOT & 1 == 0).then_some(begun)
     }
 
     /// Before a commit is published: as many are promised to be durable.

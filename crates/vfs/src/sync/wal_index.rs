@@ -22,6 +22,7 @@ use crate::sync::shm_file::ShmFile;
 use crate::sync::wal_index_group::GroupMemory;
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::sync::{Mutex, MutexGuard};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
 use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -37,9 +38,50 @@ pub(super) const HEADER_WORDS: usize = 34;
 pub(crate) const COPY_WORDS: usize = 12;
 pub(super) const VERSION_WORD: usize = 0;
 pub(crate) const CHANGE_WORD: usize = 2;
+/// Behind two bytes, half a word: the size of a page.
+const SIZE_WORD: usize = 3;
 pub(super) const LAST_FRAME_WORD: usize = 4;
 pub(super) const FRAME_SUM_WORD: usize = 6;
+const SALT_WORD: usize = 8;
 pub(super) const SUM_WORD: usize = 10;
+
+/// A log as the header of its index says: what its frames are told by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeenLog {
+    pub salts: u64,
+    pub page_bytes: usize,
+    /// The last frame that counts.
+    pub last: u32,
+}
+
+impl SeenLog {
+    /// The log of a header, whose words `word` reads.
+    pub fn of(word: impl Fn(usize) -> u32) -> SeenLog {
+        let [_, _, low, high] = word(SIZE_WORD).to_ne_bytes();
+        let size = usize::from(u16::from_ne_bytes([low, high]));
+        SeenLog {
+            salts: u64::from(word(SALT_WORD)) << 32 | u64::from(word(SALT_WORD + 1)),
+            // A page of 64 KiB is 1.
+            page_bytes: if size == 1 { 1 << 16 } else { size },
+            last: word(LAST_FRAME_WORD),
+        }
+    }
+
+    /// Where the page of a frame lies in the log.
+    pub fn page_of(self, frame: u32) -> u64 {
+        let bytes = (FRAME_HEADER_BYTES + self.page_bytes) as u64;
+        HEADER_BYTES as u64 + u64::from(frame - 1) * bytes + FRAME_HEADER_BYTES as u64
+    }
+
+    /// The frame whose page of so many bytes lies there.
+    pub fn frame_at(offset: u64, page_bytes: usize) -> Option<u32> {
+        let (frame_bytes, behind) =
+            ((FRAME_HEADER_BYTES + page_bytes) as u64, offset.checked_sub(HEADER_BYTES as u64)?);
+        let is_page = page_bytes.is_power_of_two() && page_bytes >= 512;
+        let frame = u32::try_from(behind / frame_bytes).ok()?.checked_add(1)?;
+        (is_page && behind % frame_bytes == FRAME_HEADER_BYTES as u64).then_some(frame)
+    }
+}
 
 /// Slots of the wal-index (SQLite's `wal.c`).
 pub(crate) const WRITE_SLOT: usize = 0;

@@ -177,6 +177,13 @@ impl WalIndexState {
         self.group.as_ref().map_or(0, |group| group.board.shared_slots(group.seats.len()))
     }
 
+    /// A checkpoint may write to the database file from now on.
+    pub(super) fn note_checkpoint(&self) {
+        if let Some(group) = &self.group {
+            group.board.note_checkpoint();
+        }
+    }
+
     /// The regions are other memory from now on. Nobody has a slot, and nobody gets one before this is done.
     pub(super) fn begin_epoch(&mut self) {
         if let Some(group) = &mut self.group {

@@ -27,7 +27,7 @@
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::wal_index::{
-    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, WalIndex,
+    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, SeenLog, WalIndex,
     WalIndexState,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -91,8 +91,16 @@ impl WalIndex {
         (backfilled + 1..=last).map(|frame| Some((frame, self.page_of_frame(frame)?))).collect()
     }
 
+    /// The log of the index, while no other process may change it.
+    pub(crate) fn seen_log(&self) -> Option<SeenLog> {
+        let state = self.state();
+        let first = state.regions.first().filter(|_| state.file.is_none())?;
+        // SAFETY: a region is far larger.
+        Some(SeenLog::of(|number| unsafe { first.word(number) }.load(Ordering::SeqCst)))
+    }
+
     /// The page of a frame that counts.
-    fn page_of_frame(&self, frame: u32) -> Option<u32> {
+    pub(crate) fn page_of_frame(&self, frame: u32) -> Option<u32> {
         let place = frame.checked_sub(1)? as usize + FIRST_BYTES / size_of::<u32>();
         let region = self.map(place / FRAMES_OF_REGION, REGION_BYTES, false).ok().flatten()?;
         // SAFETY: half of a region are page numbers, and regions are aligned; SQLite writes a frame's number before the frame
@@ -173,6 +181,7 @@ impl WalIndexState {
     /// A checkpoint has taken its slot.
     pub(super) fn checkpoint_begins(&mut self) {
         self.checkpoint_sees = self.published();
+        self.note_checkpoint();
     }
 
     /// A checkpoint is about to give up its slot. It has written its own number of frames below which snapshots are

@@ -8,6 +8,7 @@ use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::Channel;
 use crate::files::group::held_txn::HeldTxn;
+use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, FileOf, Operation};
@@ -43,6 +44,8 @@ pub(crate) struct Link {
     pub(super) commits: Commits,
     /// Its rollback-journal transaction, and the pages that it keeps.
     pub(super) txn: Mutex<HeldTxn>,
+    /// What it keeps in WAL mode.
+    pub(super) kept: Mutex<KeptFrames>,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
@@ -58,6 +61,7 @@ impl Link {
             open: Mutex::default(),
             commits: Commits::default(),
             txn: Mutex::default(),
+            kept: Mutex::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })

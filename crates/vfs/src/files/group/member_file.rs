@@ -12,6 +12,7 @@ use crate::error::{Error, Result, last_errno};
 use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_OPEN_CREATE};
 use crate::files::group::channel::Channel;
 use crate::files::group::held_txn::{HeldJournal, HeldTxn};
+use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::link::Link;
 use crate::files::group::member_index::MemberIndex;
 use crate::files::group::member_rollback::Held;
@@ -126,6 +127,7 @@ impl MemberFile {
             met = self.introduce(&channel);
             if met.is_ok() {
                 *self.link.txn.lock() = HeldTxn::default();
+                *self.link.kept.lock() = KeptFrames::default();
                 self.link.set_channel(channel.clone());
                 self.channel = channel;
                 break;
@@ -173,7 +175,7 @@ impl MemberFile {
     fn read_once(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         match self.read_held(buf, offset)? {
             Held::Done(()) => Ok(()),
-            Held::Asks => read(&self.channel, FileOf::Main, buf, offset),
+            Held::Asks => self.read_file(buf, offset),
         }
     }
 
@@ -369,6 +371,7 @@ impl Handle for MemberFile {
     fn shm_unmap(&mut self, delete: bool) -> Result<()> {
         self.index.unshare_all(&self.channel);
         self.index.leave();
+        *self.link.kept.lock() = KeptFrames::default();
         self.give_back(&Self::call(Operation::ShmUnmap, u64::from(delete), 0))
     }
 }
@@ -427,12 +430,18 @@ impl Handle for MemberCompanion {
         if let Some(count) = self.in_memory(|journal| Some(journal.read(buf, offset)))? {
             return if count < buf.len() { Err(Error::ShortRead) } else { Ok(()) };
         }
+        if self.file == FileOf::Wal {
+            return self.link.read_log(buf, offset);
+        }
         read(&self.link.channel(), self.file, buf, offset)
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
         if self.in_memory(|journal| journal.write(buf, offset).then_some(()))?.is_some() {
             return Ok(());
+        }
+        if self.file == FileOf::Wal {
+            self.link.kept.lock().note_write(buf, offset);
         }
         let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
         let is_urgent = self.is_urgent(buf, offset);

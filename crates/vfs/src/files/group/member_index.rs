@@ -13,12 +13,13 @@
 use crate::error::{Error, Result};
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
+use crate::files::group::batch::Frames;
 use crate::files::group::channel::Channel;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::group::statement;
-use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, READ_SLOTS, WRITE_SLOT};
+use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, READ_SLOTS, SeenLog, WRITE_SLOT};
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::os::NamelessMemory;
 use std::ptr::NonNull;
@@ -199,7 +200,7 @@ impl MemberFile {
         let bits = mask(first, count);
         if exclusive && bits == WRITES && std::mem::take(&mut self.index.has_turn) {
             self.index.exclusive |= WRITES;
-            self.link.commits.begin();
+            self.begin_to_write();
             return Ok(());
         }
         let statement = self.link.statement();
@@ -226,12 +227,24 @@ impl MemberFile {
         if exclusive {
             self.index.exclusive |= bits;
             if bits & WRITES != 0 {
-                self.link.commits.begin();
+                self.begin_to_write();
             }
         } else {
             self.index.shared |= bits;
+            self.link.kept.lock().end();
         }
         Ok(())
+    }
+
+    /// The connection has the write slot.
+    fn begin_to_write(&self) {
+        self.link.commits.begin();
+        self.link.kept.lock().begin_to_write();
+    }
+
+    /// The log, as the header of the index says.
+    fn seen_log(&self) -> SeenLog {
+        SeenLog::of(|number| self.index.word(number))
     }
 
     /// Begins to read by the seat, behind the turn of a statement that writes; `false` where the owner must be asked.
@@ -243,8 +256,7 @@ impl MemberFile {
         if !has_write_slot && statement.shows != Shows::Always && self.index.has_no_slot() {
             let header = self.header();
             let data = [statement::encode(true, statement)];
-            let call = Self::call(Operation::TakeTurn, 0, 0).with(&data);
-            self.index.has_turn = self.begin(|this| this.channel.ask(&call, |reply| Ok(reply.flag)))?;
+            self.index.has_turn = self.begin(|this| this.take_turn(&data))?;
             if self.index.has_turn && self.header() != header {
                 // SQLite begins anew at once, by the snapshot that stays the newest.
                 return Err(Error::Busy);
@@ -261,7 +273,25 @@ impl MemberFile {
         }
         self.index.seated |= bits;
         self.index.seated_since = since;
+        self.link.kept.lock().begin(self.seen_log());
         Ok(true)
+    }
+
+    /// Asks for the turn to write, and takes the frames that come with it.
+    fn take_turn(&self, data: &[u8]) -> Result<bool> {
+        let mut kept = self.link.kept.lock();
+        let (salts, through) = kept.through();
+        let call = Self::call(Operation::TakeTurn, salts, through).with(data);
+        self.channel.ask(&call, |reply| {
+            // Nobody commits from now on.
+            if let Some(frames) = Frames::decode(reply.data).filter(|_| reply.flag) {
+                let log = self.seen_log();
+                if (log.salts, log.page_bytes) == (frames.salts, frames.page_bytes) {
+                    kept.take(log, frames.pages.iter().map(|(frame, page)| (frame, page.into())));
+                }
+            }
+            Ok(reply.flag)
+        })
     }
 
     /// The header of the index, as far as it says whether there was a commit.
@@ -280,6 +310,8 @@ impl MemberFile {
         if bits != WRITES {
             return self.give_back(&call);
         }
+        let is_published = self.index.seated != 0 && !self.link.commits.has_failed.load(Ordering::Relaxed);
+        self.link.kept.lock().end_to_write(is_published.then(|| self.seen_log()));
         let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
         self.link.commits.begin();
         // SQLite is about to say that the commit is done, and waits there until it is durable.
@@ -295,6 +327,9 @@ impl MemberFile {
             board.unshare(seat, bits);
         }
         self.index.seated &= !bits;
+        if self.index.seated == 0 {
+            self.link.kept.lock().end();
+        }
         if self.index.seated != 0 || !self.channel.is_alive() {
             self.index.has_turn &= self.index.seated != 0;
             return Ok(());

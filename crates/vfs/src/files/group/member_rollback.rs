@@ -10,6 +10,7 @@
 use crate::error::{Error, Result};
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
+use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::protocol::{
@@ -34,6 +35,8 @@ pub(super) enum Held<T> {
 impl MemberFile {
     /// Takes the lock of a reader, and hears what has changed.
     pub(super) fn begin_transaction(&mut self) -> Result<()> {
+        // While the connection had no lock another one may have changed the journal mode.
+        *self.link.kept.lock() = KeptFrames::default();
         let said = statement::encode(false, self.link.statement());
         let begun = self.begin(|this| {
             let mut txn = this.link.txn.lock();

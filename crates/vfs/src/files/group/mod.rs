@@ -31,6 +31,7 @@
 //! | `member_file` | the files of a member's connection |
 //! | `member_index` | its wal-index, and what goes without a message |
 //! | `held_txn` | its rollback-journal transaction, which the owner hears of when it commits |
+//! | `kept_frames` | what it keeps in WAL mode |
 //! | `kept_pages` | the pages that it keeps between transactions |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `batch` | what has changed, and what is committed, as bytes |
@@ -44,6 +45,7 @@ mod channel;
 mod held_txn;
 pub(crate) mod hostile;
 mod joining;
+mod kept_frames;
 mod kept_pages;
 pub(crate) mod link;
 pub(crate) mod member_file;

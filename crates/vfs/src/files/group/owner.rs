@@ -38,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use turn::Wanted;
 
 /// The longest sleep of SQLite's busy handler.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
@@ -80,6 +81,8 @@ pub(super) struct Served {
     seat: Option<usize>,
     /// True while its member is in a transaction, as far as the calls say.
     is_busy: bool,
+    /// The pages that it has asked for.
+    wanted: Wanted,
     /// The failure of a write that nobody has heard of yet.
     failed: Option<Error>,
     buffer: Vec<u8>,
@@ -119,6 +122,7 @@ impl Served {
             main: Some(Box::new(main)),
             companions: [None, None],
             memory: None,
+            wanted: Wanted::default(),
             is_busy: false,
             failed: None,
             buffer: Vec::new(),
@@ -262,7 +266,9 @@ impl Served {
                 }
                 let read = self.file(call.file).and_then(|file| file.read(&mut buffer[..bytes], a));
                 self.buffer = buffer;
-                read.map(|()| Answer { bytes, ..Answer::default() })
+                read?;
+                self.note_read(call.file, a, bytes);
+                Ok(Answer { bytes, ..Answer::default() })
             }
             Operation::Write => self.file(call.file)?.write(call.data, a).map(|()| Answer::default()),
             Operation::Truncate => self.file(call.file)?.truncate(a).map(|()| Answer::default()),
@@ -301,13 +307,7 @@ impl Served {
                 self.vfs.access(&path, a as c_int).map(Answer::flag)
             }
             Operation::Sleep => Ok(Answer::flag(sleep(Duration::from_micros(a)))),
-            Operation::TakeTurn => {
-                let (_, statement) = statement::decode(call.data.first().copied().unwrap_or(1));
-                let main = self.main()?;
-                main.note_statement(statement);
-                main.note_seat_read(None);
-                Ok(Answer::flag(main.take_turn()))
-            }
+            Operation::TakeTurn => self.take_turn(call),
             Operation::Begin => self.begin(call),
             Operation::Commit => self.commit(call),
             Operation::Hello => Err(unexpected()),
@@ -464,3 +464,4 @@ fn sleep(time: Duration) -> bool {
 mod held;
 #[cfg(test)]
 mod tests;
+mod turn;

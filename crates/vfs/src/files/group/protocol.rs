@@ -90,7 +90,8 @@ operations! {
     Access = 19,
     /// Waits `a` microseconds, or less where the writer's turn has come. The flag is not set where there was no wait.
     Sleep = 20,
-    /// Takes the write slot for a statement that has not read yet; the data says what it is. The flag says if it was taken.
+    /// Takes the write slot for a statement that has not read yet; the data says what it is. `a` has the salts of the log that the member has seen
+    /// last, and `b` its last frame. The flag says if it was taken; then the data is frames behind that one (`batch`).
     TakeTurn = 21,
     /// Takes the lock of a reader, and, for a statement that is going to write, its turn and the lock of a writer, too. `a` and `b` are the moment of
     /// the pages that the member keeps; the data says what the statement is, and whether page 1 is one of them (1). Bits of the value are
