@@ -40,6 +40,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use turn::Wanted;
 
+/// Most bytes of a file of SQLite's: as many pages as have a number, of the largest size.
+const MOST_FILE: u64 = 1 << 48;
 /// The longest sleep of SQLite's busy handler.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -264,14 +266,21 @@ impl Served {
                 if buffer.len() < bytes {
                     buffer.resize(bytes, 0);
                 }
-                let read = self.file(call.file).and_then(|file| file.read(&mut buffer[..bytes], a));
+                let read =
+                    self.file(call.file).and_then(|file| file.read(&mut buffer[..bytes], place(a, bytes)?));
                 self.buffer = buffer;
                 read?;
                 self.note_read(call.file, a, bytes);
                 Ok(Answer { bytes, ..Answer::default() })
             }
-            Operation::Write => self.file(call.file)?.write(call.data, a).map(|()| Answer::default()),
-            Operation::Truncate => self.file(call.file)?.truncate(a).map(|()| Answer::default()),
+            Operation::Write => {
+                let offset = place(a, call.data.len())?;
+                self.file(call.file)?.write(call.data, offset).map(|()| Answer::default())
+            }
+            Operation::Truncate => {
+                let len = place(a, 0)?;
+                self.file(call.file)?.truncate(len).map(|()| Answer::default())
+            }
             Operation::Sync => self.file(call.file)?.sync().map(|()| Answer::default()),
             Operation::Size => self.file(call.file)?.size().map(Answer::value),
             Operation::Close => self.close(call.file).map(|()| Answer::default()),
@@ -440,6 +449,12 @@ fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 /// What a member of this build does not send.
 fn unexpected() -> Error {
     Error::Io("a member of a group has sent what its owner does not understand".to_owned())
+}
+
+/// Where bytes of a file lie, as a member says.
+fn place(offset: u64, bytes: usize) -> Result<u64> {
+    let fits = offset.checked_add(bytes as u64).is_some_and(|end| end <= MOST_FILE);
+    if fits { Ok(offset) } else { Err(unexpected()) }
 }
 
 fn level(number: u64) -> Result<Level> {

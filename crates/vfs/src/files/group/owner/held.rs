@@ -5,7 +5,7 @@
 //!    what it answers by itself is what the owner would answer.
 //! 2. A commit that has failed in any step leaves nothing behind for the next one.
 
-use super::{Answer, Served, unexpected};
+use super::{Answer, Served, place, unexpected};
 use crate::db::page_bytes_in;
 use crate::error::{Error, Result};
 use crate::ffi::codes::{
@@ -110,6 +110,7 @@ impl Served {
     /// Commits what a member has held.
     pub(super) fn commit(&mut self, call: &Call<'_>) -> Result<Answer> {
         let batch = Batch::decode(call.data).ok_or_else(unexpected)?;
+        place(batch.len.max(batch.least), 0)?;
         let has_journal = call.a & HAS_JOURNAL != 0;
         let opened = if has_journal && self.companions.first().is_some_and(Option::is_none) {
             let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;

@@ -24,6 +24,11 @@ fn levels_and_slots_of_other_programs_are_checked() {
         assert_eq!(level(number).unwrap() as u64, number);
     }
     assert!(level(5).is_err() && level(u64::MAX).is_err());
+    for (offset, bytes, fits) in
+        [(0, 0, true), (MOST_FILE - 8, 8, true), (MOST_FILE - 7, 8, false), (u64::MAX - 4, 8, false)]
+    {
+        assert_eq!(place(offset, bytes).is_ok(), fits, "{offset} {bytes}");
+    }
     assert_eq!(slots(3, 5).unwrap(), (3, 5));
     for (first, count) in [(0, 0), (8, 1), (3, 6), (u64::MAX, 1), (0, u64::MAX)] {
         assert!(slots(first, count).is_err(), "{first} {count}");
