@@ -9,8 +9,8 @@
 //! `{"table":…,"op":"forget","above":7,"through":90}` stands for rows that are gone with rowids from 8 to 90; null is no bound.
 //!
 //! # Exactly once
-//! A file is written beside its place, synced, and linked to its name, which fails where the name is taken. So a batch is there whole or not at
-//! all, and once: the names are the position. Standard output has no memory; its reader finds a batch that comes again by its number.
+//! A file is written beside its place, synced, and linked to its name. So a batch is there whole or not at all. The names are the position, and a lock on
+//! `.<source>.lock` keeps two writers from reading it at the same time. Standard output has no memory; its reader finds a batch that comes again by its number.
 
 use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
 use litefoot_rowdiff::encode::json;
@@ -104,6 +104,14 @@ impl Directory {
     fn of(&self, origin: &Origin) -> PathBuf {
         self.path.join(origin.source_text())
     }
+
+    /// Waits for the right to be the one writer of a source, until the file is dropped.
+    fn lock(&self, origin: &Origin) -> Result<File> {
+        let path = self.path.join(format!(".{}.lock", origin.source_text()));
+        let open = File::options().create(true).truncate(false).write(true).open(&path);
+        let locked = open.and_then(|file| file.lock().map(|()| file));
+        locked.map_err(|error| Error::local(&path, error))
+    }
 }
 
 /// The name of a batch; names are in the order of batches.
@@ -146,6 +154,7 @@ impl Destination for Directory {
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Applied> {
+        let _lock = self.lock(&batch.origin)?;
         let at = self.position(&batch.origin)?;
         let next = match at {
             Some(at) if at.epoch == batch.origin.epoch => at.sequence + 1,
@@ -163,10 +172,6 @@ impl Destination for Directory {
         file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(of)?;
         match file.persist_noclobber(directory.join(name(batch.position()))) {
             Ok(_) => (),
-            // Another writer was faster.
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                return Ok(Applied::NotNext(self.position(&batch.origin)?));
-            }
             Err(error) => return Err(of(error.error)),
         }
         File::open(&directory).and_then(|directory| directory.sync_all()).map_err(of)?;
@@ -230,6 +235,22 @@ mod tests {
         assert!(deliver(&mut two, &batch(2, 1)).is_ok() && deliver(&mut one, &batch(1, 13)).is_err());
         let files = fs::read_dir(directory.path().join("out").join(origin.source_text())).unwrap();
         assert_eq!(files.count(), 13);
+    }
+
+    #[test]
+    fn of_two_writers_at_the_same_moment_one_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        for sequence in 1..=60 {
+            let outcomes = std::thread::scope(|scope| {
+                let deliver = |token| {
+                    let mut writer = Directory::open(directory.path()).unwrap();
+                    deliver(&mut writer, &Batch { token, ..batch(1, sequence) }).is_ok()
+                };
+                let other = scope.spawn(move || deliver(1));
+                [deliver(2), other.join().unwrap()]
+            });
+            assert_eq!(outcomes.iter().filter(|is_taken| **is_taken).count(), 1, "batch {sequence}");
+        }
     }
 
     #[test]
