@@ -66,6 +66,7 @@ fn merged<'a>(headers: impl Iterator<Item = &'a Header>) -> Result<Header> {
         max: last.max,
         timestamp_ms: last.timestamp_ms,
         before: if tracked { first.before } else { crate::Checksum::NONE },
+        after: if tracked { last.after } else { crate::Checksum::NONE },
         wal: crate::header::Wal::default(),
         node: last.node,
     })

@@ -112,10 +112,10 @@ impl<R: Read> Decoder<R> {
         if parse_index(index)? != self.entries {
             return Err(Error::Malformed("its index does not match its pages"));
         }
-        let trailer = Trailer::decode(trailer);
+        let trailer = Trailer::decode(trailer, &self.header);
         trailer.validate(&self.header).map_err(Error::Malformed)?;
         self.digest.update(index);
-        self.digest.update(&trailer.after.bits().to_be_bytes());
+        self.digest.update(&[0; 8]);
         if self.digest.checksum() != trailer.file {
             return Err(Error::Checksum("the checksum of the file"));
         }

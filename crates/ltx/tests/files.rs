@@ -25,6 +25,7 @@ impl Model {
     }
 }
 
+/// A header; the checksum after it comes with its pages.
 fn header(min: u64, max: u64, pages: u32, before: Checksum, tracked: bool) -> Header {
     Header {
         tracked,
@@ -34,18 +35,19 @@ fn header(min: u64, max: u64, pages: u32, before: Checksum, tracked: bool) -> He
         max: TxId::new(max),
         timestamp_ms: 1000 * max,
         before: if tracked && min > 1 { before } else { Checksum::NONE },
+        after: Checksum::NONE,
         wal: Default::default(),
         node: 42,
     }
 }
 
 fn encode(header: Header, pages: &[(u32, Vec<u8>)], after: Checksum) -> Result<Vec<u8>, Error> {
-    let tracked = header.tracked;
-    let mut encoder = Encoder::new(Vec::new(), header)?;
+    let after = if header.tracked { after } else { Checksum::NONE };
+    let mut encoder = Encoder::new(Vec::new(), Header { after, ..header })?;
     for (page, data) in pages {
         encoder.page(*page, data)?;
     }
-    Ok(encoder.finish(if tracked { after } else { Checksum::NONE })?.0)
+    Ok(encoder.finish(after)?.0)
 }
 
 type Pages = Vec<(u32, Vec<u8>)>;

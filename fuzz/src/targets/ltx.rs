@@ -55,34 +55,39 @@ fn seal(bytes: &mut [u8]) {
     let Ok(mut decoder) = Decoder::new(&bytes[..]) else { return };
     let header = decoder.header().clone();
     let mut data = vec![0; header.page_size as usize];
-    let (mut digest, mut sum) = (Digest::default(), Checksum::EMPTY);
-    digest.update(&bytes[..litefoot_ltx::HEADER_BYTES]);
+    let (mut pages, mut sum) = (Digest::default(), Checksum::EMPTY);
     let mut at = litefoot_ltx::HEADER_BYTES;
     let mut unpacked = 0;
     while let Ok(Some(page)) = decoder.page(&mut data) {
         unpacked += data.len();
         let Some(size) = bytes.get(at + 6..at + 10).filter(|_| unpacked <= UNPACKED_MAX) else { return };
         let size = u32::from_be_bytes([size[0], size[1], size[2], size[3]]) as usize;
-        digest.update(&bytes[at..at + 10]);
-        digest.update(&data);
+        pages.update(&bytes[at..at + 10]);
+        pages.update(&data);
         sum = sum.toggle(Checksum::of_page(page, &data));
         at += 10 + size;
     }
     let Some(rest) = bytes.get(at..end) else { return };
-    digest.update(rest);
-    let after = if header.is_snapshot() && header.tracked { sum.bits() } else { u64_at(bytes, end) };
-    digest.update(&after.to_be_bytes());
+    pages.update(rest);
+    if header.is_snapshot() && header.tracked {
+        bytes[AFTER..AFTER + 8].copy_from_slice(&sum.bits().to_be_bytes());
+    }
+    let mut digest = Digest::default();
+    digest.update(&bytes[..litefoot_ltx::HEADER_BYTES]);
+    digest.append(&pages);
+    digest.update(&bytes[end..end + 8]);
     let file = digest.checksum().bits();
-    bytes[end..end + 8].copy_from_slice(&after.to_be_bytes());
     bytes[end + 8..].copy_from_slice(&file.to_be_bytes());
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
+/// Where the header has the checksum of the database after it.
+const AFTER: usize = 88;
 
 fn seeds() -> Vec<Vec<u8>> {
     let file = |min: u64, tracked: bool, pages: &[u32]| {
+        let data = |page: u32| (0..512).map(|at| (at * page as usize / 7) as u8).collect::<Vec<u8>>();
+        let sum = pages.iter().fold(Checksum::EMPTY, |sum, page| sum.toggle(Checksum::of_page(*page, &data(*page))));
+        let after = if tracked { sum } else { Checksum::NONE };
         let header = Header {
             tracked,
             page_size: 512,
@@ -91,17 +96,15 @@ fn seeds() -> Vec<Vec<u8>> {
             max: TxId::new(min + 2),
             timestamp_ms: 1_772_366_400_000,
             before: if tracked && min > 1 { Checksum::EMPTY } else { Checksum::NONE },
+            after,
             wal: Default::default(),
             node: 7,
         };
         let mut encoder = Encoder::new(Vec::new(), header).expect("a sound header");
-        let mut sum = Checksum::EMPTY;
         for page in pages {
-            let data: Vec<u8> = (0..512).map(|at| (at * *page as usize / 7) as u8).collect();
-            encoder.page(*page, &data).expect("a sound page");
-            sum = sum.toggle(Checksum::of_page(*page, &data));
+            encoder.page(*page, &data(*page)).expect("a sound page");
         }
-        encoder.finish(if tracked { sum } else { Checksum::NONE }).expect("a sound end").0
+        encoder.finish(after).expect("a sound end").0
     };
     vec![
         file(1, true, &[1, 2, 3, 4]),

@@ -66,14 +66,16 @@ impl Backup {
         };
         let is_first = sequence == 1;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let tracked = is_first || before.is_some();
         Header {
-            tracked: is_first || before.is_some(),
+            tracked,
             page_size: changes.page_size(),
             pages: changes.pages(),
             min: TxId::new(sequence),
             max: TxId::new(sequence),
             timestamp_ms: (now.as_millis() as u64).max(self.position.timestamp_ms + 1),
             before: if is_first { Checksum::NONE } else { before },
+            after: if tracked { changes.sum() } else { Checksum::NONE },
             wal: Default::default(),
             node: self.node,
         }
@@ -112,7 +114,7 @@ impl Sink for Backup {
         let header = self.header(changes);
         let position = Position {
             sequence: header.max.get(),
-            sum: if header.tracked { changes.sum() } else { Checksum::NONE },
+            sum: header.after,
             timestamp_ms: header.timestamp_ms,
             page_size: Some(header.page_size),
             pages: header.pages,
@@ -175,7 +177,11 @@ fn is_same(store: &dyn Store, pending: &Pending) -> Result<bool> {
         let bytes = CHUNK_BYTES.min(all - at);
         // Behind the end there must be nothing.
         let wanted = if at + bytes == all { bytes + 1 } else { bytes };
-        let Some(theirs) = store.get(pending.name, at..at + wanted)? else { return Ok(false) };
+        let Some(theirs) = store.get(pending.name, at..at + wanted)? else {
+            // A write of the same moment, perhaps an earlier attempt of this one: the next attempt sees what became of it.
+            let why = format!("{} is taken, and cannot be read yet", pending.name);
+            return Err(Error::Unreachable { place: store.place().to_owned(), why });
+        };
         let mut chunk = vec![0; bytes as usize];
         ours.read_exact(&mut chunk).map_err(|error| Error::local(Path::new("a file on its way"), error))?;
         if chunk != theirs {

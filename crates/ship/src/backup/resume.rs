@@ -69,7 +69,7 @@ fn ends(store: &dyn Store, file: Listed) -> Result<(Header, Trailer)> {
         return Err(damaged("is cut short".into()));
     };
     let header = Header::decode(head).map_err(|error| damaged(error.to_string()))?;
-    let trailer = Trailer::decode(tail);
+    let trailer = Trailer::decode(tail, &header);
     trailer.validate(&header).map_err(|why| damaged(why.to_owned()))?;
     Ok((header, trailer))
 }

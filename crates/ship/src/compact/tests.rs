@@ -23,6 +23,11 @@ fn place(directory: &Path, deliveries: u64, every_ms: u64) -> (Directory, Vec<Ve
         pages.retain(|page, _| *page <= count);
         let changed: Vec<u32> =
             (1..=count).filter(|page| number == 1 || *page > old || random.bool()).collect();
+        let data: Vec<Vec<u8>> = changed.iter().map(|_| vec![random.u8(..); PAGE]).collect();
+        pages.extend(changed.iter().copied().zip(data.iter().cloned()));
+        sum = pages
+            .iter()
+            .fold(Checksum::EMPTY, |sum, (page, data)| sum.toggle(Checksum::of_page(*page, data)));
         let header = Header {
             tracked: true,
             page_size: PAGE as u32,
@@ -31,18 +36,14 @@ fn place(directory: &Path, deliveries: u64, every_ms: u64) -> (Directory, Vec<Ve
             max: TxId::new(number),
             timestamp_ms: number * every_ms,
             before,
+            after: sum,
             wal: Default::default(),
             node: 5,
         };
         let mut encoder = Encoder::new(Body::new(directory), header).unwrap();
-        for page in changed {
-            let data = vec![random.u8(..); PAGE];
-            encoder.page(page, &data).unwrap();
-            pages.insert(page, data);
+        for (page, data) in changed.iter().zip(&data) {
+            encoder.page(*page, data).unwrap();
         }
-        sum = pages
-            .iter()
-            .fold(Checksum::EMPTY, |sum, (page, data)| sum.toggle(Checksum::of_page(*page, data)));
         let (body, _) = encoder.finish(sum).unwrap();
         let name = FileName { level: Level::SHIPMENTS, min: TxId::new(number), max: TxId::new(number) };
         store.put_new(name, &body, number * every_ms).unwrap();

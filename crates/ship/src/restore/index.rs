@@ -107,7 +107,7 @@ fn fetch(store: &dyn Store, listed: Listed) -> Result<Option<Indexed>> {
         tail.splice(0..0, rest);
     }
     let mut end = tail.split_off(tail.len() - needed as usize);
-    let trailer = Trailer::decode(end.last_chunk().ok_or_else(short)?);
+    let trailer = Trailer::decode(end.last_chunk().ok_or_else(short)?, &header);
     trailer.validate(&header).map_err(|why| damaged(why.to_owned()))?;
     end.truncate(end.len() - TRAILER_BYTES);
     let entries = parse_index(&end).map_err(format)?;

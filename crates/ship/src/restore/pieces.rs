@@ -177,7 +177,7 @@ fn compare_files(store: &dyn Store, files: &[Indexed], pieces: &[Piece], outcome
         }
         digest.update(&[0; FRAME_HEADER_BYTES]);
         digest.update(&file.end);
-        digest.update(&file.trailer.after.bits().to_be_bytes());
+        digest.update(&[0; 8]);
         if digest.checksum() != file.trailer.file {
             let why = "is damaged: its checksum does not match; nothing was kept".into();
             return Err(Error::Damaged { place: format!("{}/{}", store.place(), file.listed.name), why });
