@@ -13,12 +13,15 @@
 //! | `deliver` | until a batch has arrived, and when somebody else delivers |
 //! | [`lines`] | lines of JSON, to standard output or into a directory |
 //! | [`postgres`] | tables of PostgreSQL |
+//! | `nats` | a stream of NATS JetStream; with the feature of this name |
 //! | `error` | what can go wrong, by what is to be done about it |
 
 mod batch;
 mod deliver;
 mod error;
 pub mod lines;
+#[cfg(feature = "nats")]
+pub mod nats;
 pub mod postgres;
 
 pub use batch::{Applied, Batch, Destination, Origin, Parked, Position};

@@ -3,6 +3,7 @@
 //! Secrets never stand in a URL: it is in the list of processes, in logs and in the status. They come from the environment, or from a file.
 
 use crate::backup::Backup;
+use crate::credentials::secret;
 use crate::jobs::Job;
 use crate::rows::{RowShipper, Selection};
 use crate::sink::Sink;
@@ -12,6 +13,8 @@ use crate::store::{Directory, Store};
 use crate::{Error, Result};
 use litefoot_rowsink::Destination;
 use litefoot_rowsink::lines::{Directory as Lines, Stream};
+#[cfg(feature = "nats")]
+use litefoot_rowsink::nats::{Credentials, Nats, read_creds};
 use litefoot_rowsink::postgres::Postgres;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,12 +23,23 @@ use std::sync::Arc;
 const SCHEMA: &str = "public";
 
 /// Schemes that are understood.
-pub const SCHEMES: &str = if cfg!(feature = "cloud") {
-    "file:///directory, s3://bucket/folder, gs://bucket/folder, az://container/folder; for rows: postgres://user@host/database, \
-     jsonl:///directory, jsonl:-"
-} else {
-    "file:///directory; for rows: postgres://user@host/database, jsonl:///directory, jsonl:-; this program was built without buckets"
-};
+pub fn schemes() -> String {
+    let buckets = if cfg!(feature = "cloud") {
+        ", s3://bucket/folder, gs://bucket/folder, az://container/folder"
+    } else {
+        ""
+    };
+    let streams = if cfg!(feature = "nats") { ", nats://host:port/stream" } else { "" };
+    let without = match (cfg!(feature = "cloud"), cfg!(feature = "nats")) {
+        (true, true) => "",
+        (true, false) => "; this program was built without NATS",
+        (false, true) => "; this program was built without buckets",
+        (false, false) => "; this program was built without buckets and NATS",
+    };
+    format!(
+        "file:///directory{buckets}; for rows: postgres://user@host/database{streams}, jsonl:///directory, jsonl:-{without}"
+    )
+}
 
 /// The sink of a job. Nothing is asked of the network yet.
 pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
@@ -49,6 +63,8 @@ fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destinat
             let password = secret("PGPASSWORD", credentials)?;
             Box::new(Postgres::new(url, SCHEMA)?.with_password(password.as_deref()))
         }
+        #[cfg(feature = "nats")]
+        Some(("nats" | "tls", _)) => Box::new(nats(url, credentials)?),
         Some(("jsonl", "-")) => Box::new(Stream::new(std::io::stdout())),
         Some(("jsonl", path)) if path.starts_with("///") => Box::new(Lines::open(Path::new(&path[2..]))?),
         Some(("jsonl", _)) => {
@@ -58,14 +74,13 @@ fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destinat
     }))
 }
 
-/// A secret: of the file with `KEY=value` lines, or else of the environment.
-fn secret(name: &str, credentials: Option<&Path>) -> Result<Option<String>> {
-    let Some(path) = credentials else { return Ok(std::env::var(name).ok()) };
-    let text = std::fs::read_to_string(path).map_err(|error| Error::local(path, error))?;
-    let of_line = |line: &str| {
-        line.split_once('=').filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim().to_owned())
-    };
-    Ok(text.lines().find_map(of_line))
+/// A stream, and who asks.
+#[cfg(feature = "nats")]
+fn nats(url: &str, credentials: Option<&Path>) -> Result<Nats> {
+    let [password, token, creds] =
+        ["NATS_PASSWORD", "NATS_TOKEN", "NATS_CREDS"].map(|name| secret(name, credentials));
+    let creds = creds?.map(|path| read_creds(Path::new(&path))).transpose()?;
+    Ok(Nats::new(url, Credentials { password: password?, token: token?, creds })?)
 }
 
 /// The store of a backup.
@@ -75,10 +90,12 @@ pub fn store(url: &str, credentials: Option<&Path>) -> Result<Arc<dyn Store>> {
     match url.split_once("://") {
         Some(("file", path)) if path.starts_with('/') => Ok(Arc::new(Directory::new(&PathBuf::from(path)))),
         Some(("file", _)) => Err(refused(url, "a directory is named by its whole path: file:///backup/app")),
+        #[cfg(feature = "cloud")]
+        Some(("s3" | "gs" | "az", _)) => Ok(Arc::new(Bucket::open(url, credentials)?)),
         Some((scheme, _)) => {
-            Err(refused(url, &format!("{scheme}:// is no destination; there are: {SCHEMES}")))
+            Err(refused(url, &format!("{scheme}:// is no destination; there are: {}", schemes())))
         }
-        None => Err(refused(url, &format!("is no URL; there are: {SCHEMES}"))),
+        None => Err(refused(url, &format!("is no URL; there are: {}", schemes()))),
     }
 }
 
@@ -117,9 +134,6 @@ mod tests {
         assert_eq!(place("jsonl:-").unwrap().as_deref(), Some("standard output"));
         assert_eq!(place("file:///backup").unwrap(), None);
         assert!(place("jsonl:x").is_err() && place("postgres://me:secret@host/x").is_err());
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "A=1\nPGPASSWORD = x=y\n").unwrap();
-        assert_eq!(secret("PGPASSWORD", Some(file.path())).unwrap().as_deref(), Some("x=y"));
     }
 
     #[test]

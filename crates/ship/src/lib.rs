@@ -19,11 +19,12 @@
 //! | [`rows`] | deliveries as changed rows |
 //! | [`restore`] | from those files to a database |
 //! | [`compact`] | few files instead of many, and what may go |
-//! | [`destination`], [`jobs`] | what a URL means; what is shipped where |
+//! | [`destination`], [`credentials`], [`jobs`] | what a URL means, and who asks; what is shipped where |
 //! | [`service`] | when the next look is, and what a failure means |
 
 pub mod backup;
 pub mod compact;
+pub mod credentials;
 pub mod destination;
 pub mod error;
 pub mod jobs;

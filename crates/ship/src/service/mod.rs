@@ -87,7 +87,11 @@ pub fn run(jobs: &Jobs, host: &dyn Host, once: bool) -> Result<()> {
 
 /// Runs one job.
 fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once: bool) -> Result<()> {
-    let mut worker = Worker::new(jobs, job, host.door(job), host.sink(job)?);
+    let sink = host.sink(job).inspect_err(|error| {
+        host.say(job, &error.to_string());
+        locked(status).stop(error);
+    })?;
+    let mut worker = Worker::new(jobs, job, host.door(job), sink);
     let (mut failures, mut said) = (0, String::new());
     let ended = loop {
         let outcome = worker.tick();

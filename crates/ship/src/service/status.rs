@@ -109,6 +109,13 @@ impl Status {
         };
     }
 
+    /// Notes that it cannot begin.
+    pub fn stop(&mut self, error: &Error) {
+        self.failures += 1;
+        self.error = Some(error.to_string());
+        self.state = State::Stopped;
+    }
+
     /// The same, as it is told now.
     fn told(&self) -> Status {
         let waits = self.error.is_some();

@@ -73,6 +73,11 @@ pub trait Store: Send + Sync {
     /// Deletes files. Those that are gone already are no failure.
     fn delete(&self, names: &[FileName]) -> Result<()>;
 
+    /// Makes sure that [`Store::put_new`] is a fence here. May write a file that is none of the backup's.
+    fn check_fence(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Requests that are worth being made at the same time.
     fn parallel(&self) -> usize;
 }

@@ -57,7 +57,10 @@ fn node_of_backup(args: &Args) -> Result<u64, Failure> {
     let store = destination::store(&args.url, args.credentials.as_deref()).map_err(explain)?;
     let there = last_writer(&*store).map_err(explain)?;
     match (there, args.take_over) {
-        (None, _) => Ok(fastrand::u64(1..)),
+        (None, _) => {
+            store.check_fence().map_err(explain)?;
+            Ok(fastrand::u64(1..))
+        }
         (Some(node), true) => Ok(node),
         (Some(_), false) => Err(Failure::new(format!("{}: there is a backup already", args.url)).advice(
             "Name another place; or, where this machine goes on with that database, say --take-over.",
@@ -108,7 +111,7 @@ pub fn remove(args: &RemoveArgs, jobs: &Jobs) -> Result<ExitCode, Failure> {
 }
 
 /// A time with its unit.
-fn interval(text: &str) -> Result<Duration, String> {
+pub fn interval(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit_ms = match unit {

@@ -7,11 +7,15 @@
 //! Credentials come from the environment (`AWS_…`, `GOOGLE_…`, `AZURE_…`), from a file with the same names, or from the machine's role. They never
 //! stand in the URL.
 //!
+//! Files are where Litestream looks for them: in `folder/0009/` with S3, in `folder/ltx/9/` elsewhere.
+//!
 //! A write asks the bucket to refuse a name that is there (`If-None-Match: *`). A file that is too large for one request is uploaded in parts, and the
 //! name is looked up before: two shippers that upload such files at the same moment are then told apart by the next delivery only.
 
+mod answer;
+
 use super::{Body, FileName, Listed, Put, Store};
-use crate::{Error, Result};
+use crate::{Error, Result, credentials};
 use futures_util::{StreamExt, TryStreamExt};
 use litefoot_ltx::{Level, name};
 use object_store::path::Path as ObjectPath;
@@ -19,7 +23,7 @@ use object_store::{
     Attribute, Attributes, ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, RetryConfig,
 };
-use std::io::Read;
+use std::io::{Read, Write};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -37,8 +41,29 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time of a whole request: a part must fit through a slow link.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
-/// The name under which Litestream looks for the time of a file.
-const TIMESTAMP: &str = "litestream-timestamp";
+/// The time in which a server that has the request must begin to answer, and go on.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How Litestream names things in a bucket.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// The folder of a level, below that of the database.
+    folder: fn(Level) -> String,
+    /// The name under which the time of a file stands.
+    timestamp: &'static str,
+}
+
+impl Layout {
+    const S3: Layout =
+        Layout { folder: |level| format!("{:04x}", level.get()), timestamp: "litestream-timestamp" };
+    const GOOGLE: Layout = Layout { folder: Level::folder, timestamp: "litestream-timestamp" };
+    /// Names of metadata are those of variables there.
+    const AZURE: Layout = Layout { folder: Level::folder, timestamp: "litestreamtimestamp" };
+}
+
+/// The file by which a server shows that it refuses a name that is there.
+const FENCE: &str = "litefoot-fence";
+const FENCE_TEXT: &[u8] = b"litefoot ship wrote this file twice, and the second time it has to be refused.\n";
 
 /// Names of the environment, and what they begin with.
 const FAMILIES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
@@ -47,7 +72,10 @@ const FAMILIES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 pub struct Bucket {
     store: Box<dyn ObjectStore>,
     folder: ObjectPath,
+    layout: Layout,
     place: String,
+    /// False where neither the environment nor a file has a key: the machine's role is asked for.
+    has_key: bool,
     runtime: Runtime,
 }
 
@@ -62,40 +90,39 @@ impl Bucket {
             options.push((key.to_ascii_lowercase(), value));
         }
         if let Some(path) = credentials {
-            options.extend(read_credentials(path)?);
+            let lines = credentials::read(path)?.into_iter().filter(|(key, _)| is_option(key));
+            options.extend(lines.map(|(key, value)| (key.to_ascii_lowercase(), value)));
         }
         options.extend(from_query(&parsed).map_err(refused)?);
         parsed.set_query(None);
-        let (store, folder) = build(&parsed, options).map_err(|error| refused(error.to_string()))?;
-        Bucket::new(store, folder, place)
+        let has_key = options.iter().any(|(key, _)| is_key(key));
+        let (store, layout) = build(&parsed, options).map_err(|error| refused(error.to_string()))?;
+        let folder =
+            ObjectPath::parse(parsed.path().trim_matches('/')).map_err(|error| refused(error.to_string()))?;
+        if folder.is_root() {
+            return Err(refused("name a folder in it, one for each database".to_owned()));
+        }
+        Ok(Bucket { has_key, ..Bucket::new(store, folder, layout, place)? })
     }
 
-    fn new(store: Box<dyn ObjectStore>, folder: ObjectPath, place: String) -> Result<Bucket> {
+    fn new(store: Box<dyn ObjectStore>, folder: ObjectPath, layout: Layout, place: String) -> Result<Bucket> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|error| Error::local(Path::new("a thread"), error))?;
-        Ok(Bucket { store, folder, place, runtime })
+        Ok(Bucket { store, folder, layout, place, has_key: true, runtime })
+    }
+
+    /// A path below the folder of the database.
+    fn below(&self, path: &str) -> ObjectPath {
+        ObjectPath::from_iter(self.folder.parts().chain(ObjectPath::from(path).parts()))
     }
 
     fn path(&self, name: FileName) -> ObjectPath {
-        ObjectPath::from_iter(self.folder.parts().chain(ObjectPath::from(name.to_string()).parts()))
+        let file = name::file_name(name.min, name.max);
+        self.below(&format!("{}/{file}", (self.layout.folder)(name.level)))
     }
 
     fn fail(&self, error: object_store::Error) -> Error {
-        use object_store::Error as E;
-        let place = self.place.clone();
-        match error {
-            E::Unauthenticated { .. } | E::PermissionDenied { .. } => Error::Refused {
-                place,
-                why: "the credentials are missing or refused; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or their like, \
-                      or pass --credentials FILE"
-                    .into(),
-            },
-            E::NotFound { .. } => Error::Refused { place, why: "there is no such bucket; make it first".into() },
-            E::NotSupported { .. } | E::NotImplemented { .. } | E::UnknownConfigurationKey { .. } => {
-                Error::Refused { place, why: error.to_string() }
-            }
-            other => Error::Unreachable { place, why: innermost(&other) },
-        }
+        answer::error(&self.place, &error, self.has_key)
     }
 
     async fn put_single(&self, path: &ObjectPath, body: &Body, attributes: Attributes) -> Result<Put> {
@@ -144,8 +171,7 @@ impl Store for Bucket {
     }
 
     fn list(&self, level: Level) -> Result<Vec<Listed>> {
-        let folder =
-            ObjectPath::from_iter(self.folder.parts().chain(ObjectPath::from(level.folder()).parts()));
+        let folder = self.below(&(self.layout.folder)(level));
         let found = self.runtime.block_on(self.store.list(Some(&folder)).try_collect::<Vec<_>>());
         let mut files = Vec::new();
         for object in found.map_err(|error| self.fail(error))? {
@@ -160,7 +186,10 @@ impl Store for Bucket {
     fn put_new(&self, name: FileName, body: &Body, timestamp_ms: u64) -> Result<Put> {
         let path = self.path(name);
         let mut attributes = Attributes::new();
-        attributes.insert(Attribute::Metadata(TIMESTAMP.into()), crate::time::rfc3339(timestamp_ms).into());
+        attributes.insert(
+            Attribute::Metadata(self.layout.timestamp.into()),
+            crate::time::rfc3339(timestamp_ms).into(),
+        );
         self.runtime.block_on(async {
             match body.len() {
                 ..=SINGLE_BYTES => self.put_single(&path, body, attributes).await,
@@ -199,23 +228,37 @@ impl Store for Bucket {
         })
     }
 
+    fn check_fence(&self) -> Result<()> {
+        let path = self.below(FENCE);
+        let mut body = Body::new(&std::env::temp_dir());
+        body.write_all(FENCE_TEXT).map_err(|error| Error::local(Path::new("memory"), error))?;
+        let put = || self.runtime.block_on(self.put_single(&path, &body, Attributes::new()));
+        put()?;
+        match put()? {
+            Put::Exists => Ok(()),
+            Put::Created => Err(Error::Refused {
+                place: self.place.clone(),
+                why: "this server writes over a file that is there, though it was asked not to (If-None-Match): two shippers would \
+                      destroy each other's backup. Use a server that refuses, or a newer version of it"
+                    .into(),
+            }),
+        }
+    }
+
     fn parallel(&self) -> usize {
         PARALLEL
     }
 }
 
 /// The store of a URL.
-fn build(
-    url: &Url,
-    options: Vec<(String, String)>,
-) -> object_store::Result<(Box<dyn ObjectStore>, ObjectPath)> {
+fn build(url: &Url, options: Vec<(String, String)>) -> object_store::Result<(Box<dyn ObjectStore>, Layout)> {
     let retry = RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_TIMEOUT, ..RetryConfig::default() };
     let is_plain = options.iter().any(|(key, value)| key == "aws_allow_http" && value == "true");
     let client = ClientOptions::new()
         .with_timeout(REQUEST_TIMEOUT)
+        .with_read_timeout(READ_TIMEOUT)
         .with_connect_timeout(CONNECT_TIMEOUT)
         .with_allow_http(is_plain);
-    let folder = ObjectPath::parse(url.path().trim_matches('/'))?;
     // The provider is one for the process: somebody may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     macro_rules! built {
@@ -230,17 +273,31 @@ fn build(
             Box::new(builder.build()?) as Box<dyn ObjectStore>
         }};
     }
-    let store = match url.scheme() {
-        "s3" | "s3a" => built!(object_store::aws::AmazonS3Builder),
-        "gs" => built!(object_store::gcp::GoogleCloudStorageBuilder),
-        _ => built!(object_store::azure::MicrosoftAzureBuilder),
-    };
-    Ok((store, folder))
+    Ok(match url.scheme() {
+        "s3" => (built!(object_store::aws::AmazonS3Builder), Layout::S3),
+        "gs" => (built!(object_store::gcp::GoogleCloudStorageBuilder), Layout::GOOGLE),
+        _ => (built!(object_store::azure::MicrosoftAzureBuilder), Layout::AZURE),
+    })
 }
 
 /// True for a variable that says how a bucket is reached.
 fn is_option(key: &str) -> bool {
     FAMILIES.iter().any(|family| key.to_ascii_uppercase().starts_with(family))
+}
+
+/// True for an option that says who asks.
+fn is_key(key: &str) -> bool {
+    let names = [
+        "access_key",
+        "token",
+        "account_key",
+        "service_account",
+        "credentials",
+        "client_id",
+        "sas_key",
+        "skip_signature",
+    ];
+    names.iter().any(|name| key.contains(name))
 }
 
 /// Options that may stand in a URL: none of them is a secret.
@@ -263,46 +320,16 @@ fn from_query(url: &Url) -> std::result::Result<Vec<(String, String)>, String> {
     Ok(options)
 }
 
-/// Reads a file of `KEY=value` lines. Others must not be able to read it.
-fn read_credentials(path: &Path) -> Result<Vec<(String, String)>> {
-    use std::os::unix::fs::PermissionsExt;
-    let fail = |error: std::io::Error| Error::local(path, error);
-    let mode = std::fs::metadata(path).map_err(fail)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(Error::local(path, "others can read these credentials; chmod 600 it first"));
-    }
-    let text = std::fs::read_to_string(path).map_err(fail)?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|line| match line.split_once('=') {
-            Some((key, value)) if is_option(key.trim()) => {
-                Ok((key.trim().to_ascii_lowercase(), value.trim().trim_matches('"').to_owned()))
-            }
-            // The line is not shown: it may be a secret.
-            _ => Err(Error::local(path, "has a line that is not AWS_…=, GOOGLE_…= or AZURE_…=")),
-        })
-        .collect()
-}
-
-/// The first cause of an error: what is around it repeats the URL.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use litefoot_ltx::TxId;
-    use std::io::Write;
 
     #[test]
     fn a_bucket_behaves_as_a_directory_does() {
         let memory = Box::new(object_store::memory::InMemory::new());
-        let store = Bucket::new(memory, ObjectPath::from("a/folder"), "memory://a/folder".into()).unwrap();
+        let store = Bucket::new(memory, ObjectPath::from("a/folder"), Layout::S3, "memory://a/folder".into())
+            .unwrap();
         let name =
             |number| FileName { level: Level::SHIPMENTS, min: TxId::new(number), max: TxId::new(number) };
         let body = |len: usize| {
@@ -333,23 +360,5 @@ mod tests {
         assert_eq!(options("endpoint=localhost:9000").unwrap()[1].1, "http://localhost:9000");
         assert_eq!(options("endpoint=https://x:1").unwrap().len(), 1);
         assert!(options("aws_secret_access_key=x").is_err());
-    }
-
-    #[test]
-    fn credentials_are_read_by_nobody_else_and_never_shown() {
-        use std::os::unix::fs::PermissionsExt;
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let write = |text: &str, mode| {
-            std::fs::write(file.path(), text).unwrap();
-            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-            read_credentials(file.path())
-        };
-        assert_eq!(
-            write("# mine\nAWS_ACCESS_KEY_ID = a\n\naws_secret_access_key=\"b=c\"\n", 0o600).unwrap().len(),
-            2
-        );
-        assert!(write("AWS_ACCESS_KEY_ID=a", 0o644).is_err());
-        let error = write("password=hush", 0o600).unwrap_err().to_string();
-        assert!(!error.contains("hush"));
     }
 }
