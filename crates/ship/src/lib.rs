@@ -18,6 +18,7 @@
 //! | [`backup`] | deliveries as LTX files, which Litestream restores as well |
 //! | [`rows`] | deliveries as changed rows |
 //! | [`restore`] | from those files to a database |
+//! | [`follow`] | a copy that keeps up with them |
 //! | [`compact`] | few files instead of many, and what may go |
 //! | [`destination`], [`credentials`], [`jobs`] | what a URL means, and who asks; what is shipped where |
 //! | [`service`] | when the next look is, and what a failure means |
@@ -27,6 +28,7 @@ pub mod compact;
 pub mod credentials;
 pub mod destination;
 pub mod error;
+pub mod follow;
 pub mod jobs;
 pub mod restore;
 pub mod rows;

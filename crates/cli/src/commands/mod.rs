@@ -7,6 +7,7 @@ mod check;
 mod completions;
 mod demo;
 mod doctor;
+mod follow;
 mod graph;
 mod hold;
 mod man;
@@ -42,6 +43,7 @@ pub enum Command {
     Backup(backup::Args),
     Ship(ship::Args),
     Restore(restore::Args),
+    Follow(follow::Args),
     Yield(yield_to::Args),
     Hold(hold::Args),
     Tier(tier::Args),
@@ -68,6 +70,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Backup(args) => backup::run(args),
         Command::Ship(args) => ship::run(args),
         Command::Restore(args) => restore::run(args),
+        Command::Follow(args) => follow::run(args),
         Command::Yield(args) => yield_to::run(args),
         Command::Hold(args) => hold::run(args),
         Command::Tier(args) => tier::run(args),

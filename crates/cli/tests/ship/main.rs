@@ -4,6 +4,7 @@
 
 #[cfg(feature = "cloud")]
 mod buckets;
+mod follow;
 mod litestream;
 #[path = "../support/mod.rs"]
 mod support;

@@ -14,6 +14,8 @@ mod door;
 mod run;
 mod status;
 
+pub use add::interval;
+
 use clap::Subcommand;
 use litefoot_ship::Error;
 use litefoot_ship::jobs::Jobs;
