@@ -8,12 +8,12 @@
 //! | `floor` | the oldest glibc that they run on |
 //! | `bom` | the bill of materials |
 //! | `tarball` | tarballs and checksums |
-//! | `wheel`, `npm`, `deb` | the packages of Python, Node and Debian |
+//! | `wheel`, `npm`, `go`, `java`, `deb` | the packages of Python, Node, Go, Java and Debian |
 //! | `smoke` | the same trial for every package |
 //! | `drop_in` | `libsqlite3.so.0` with litefoot in it, and its package |
 //!
 //! # Promises
-//! 1. The same commit gives the same bytes, in whatever folder it is built, by the same tools.
+//! 1. What is packed has no time but the commit's, no path and no name of the builder; the same files give the same bytes.
 //! 2. All versions are the workspace's.
 //! 3. A target whose tools are not there is left out, and what to install is said.
 //! 4. The library is not larger than [`MOST_BYTES`].
@@ -23,6 +23,8 @@ mod build;
 mod deb;
 mod drop_in;
 mod floor;
+mod go;
+mod java;
 mod npm;
 mod one_symbol;
 mod smoke;
@@ -89,6 +91,8 @@ fn make(targets: &[&'static Target]) -> Result<()> {
     }
     let version = version(&process::metadata(None)?)?;
     npm::make(&all, &packages)?;
+    go::make(&all, &version, &packages)?;
+    java::make(&all, &version, &packages)?;
     tarball::sums(&packages)?;
     let trial = smoke::Trial::new(&packages, &version)?;
     println!("\n== smoke test");
@@ -96,6 +100,8 @@ fn make(targets: &[&'static Target]) -> Result<()> {
         trial.target(target, built)?;
     }
     trial.npm()?;
+    trial.go()?;
+    trial.java()?;
     println!("\n{}", packages.display());
     Ok(())
 }

@@ -38,3 +38,15 @@ fn the_version_is_the_workspaces() {
     let cargo: toml::Table = read("Cargo.toml").parse().unwrap();
     assert_eq!(package["version"].as_str(), cargo["workspace"]["package"]["version"].as_str());
 }
+
+/// They need no package and no build.
+#[test]
+fn the_packages_own_tests_pass() {
+    if !process::answers("node") {
+        eprintln!("skipped: there is no node");
+        return;
+    }
+    let mut node = Command::new("node");
+    let said = process::printed(node.args(["--test", "test/"]).current_dir(repository().join("node")));
+    assert!(said.is_ok(), "{}", said.unwrap_err());
+}

@@ -155,6 +155,64 @@ impl<'a> Trial<'a> {
         })
     }
 
+    /// Go's module, beneath a program of one more line; the driver must be in Go's cache.
+    pub fn go(&self) -> Result<()> {
+        let (module, application) = (self.folder.join("go/module"), self.folder.join("go/application"));
+        tarball::create(&module)?;
+        tarball::create(&application)?;
+        let name = format!("litefoot-go-{}.tar.gz", self.version);
+        let mut tar = Command::new("tar");
+        process::succeed(
+            tar.arg("-xzf").arg(self.packages.join(name)).args(["--strip-components=1", "-C"]).arg(&module),
+        )?;
+        let path = "github.com/litefoot/litefoot/go";
+        let text =
+            format!("module smoke\n\ngo 1.22\n\nrequire {path} v0.0.0\n\nreplace {path} => ../module\n");
+        for (from, to) in [(module.join("go.sum"), "go.sum"), (program("smoke.go"), "main.go")] {
+            std::fs::copy(&from, application.join(to))
+                .map_err(|error| format!("{}: {error}", from.display()))?;
+        }
+        std::fs::write(application.join("go.mod"), text).map_err(|error| format!("go.mod: {error}"))?;
+        let mut build = Command::new("go");
+        build
+            .args(["build", "-mod=mod", "-o", "application"])
+            .envs([("GOPROXY", "off"), ("CGO_CFLAGS", "-O1")]);
+        if let Err(why) = process::printed(build.current_dir(&application)) {
+            println!(
+                "go: NOT TRIED: needs Go, and github.com/mattn/go-sqlite3 in its cache (cd go && go mod download)"
+            );
+            println!("{}", why.lines().last().unwrap_or_default());
+            return Ok(());
+        }
+        self.check("go", "a blank import", || Command::new(application.join("application")))
+    }
+
+    /// Java's agent, beneath a program and the driver of Maven's cache.
+    pub fn java(&self) -> Result<()> {
+        let name = format!("litefoot-{}.jar", self.version);
+        let Some(agent) = self.package(|found| found == name)? else { return Ok(()) };
+        let home = std::env::var("HOME").unwrap_or_default();
+        let drivers = format!("{home}/.m2/repository/org/xerial/sqlite-jdbc");
+        let mut find = Command::new("find");
+        let found = process::printed(find.args([&drivers, "-name", "sqlite-jdbc-*.jar"])).unwrap_or_default();
+        let Some(driver) = found.lines().next() else {
+            println!(
+                "java: NOT TRIED: there is no sqlite-jdbc in {drivers} (mvn dependency:get -Dartifact=…)"
+            );
+            return Ok(());
+        };
+        let classes = self.folder.join("java");
+        tarball::create(&classes)?;
+        let mut javac = Command::new("javac");
+        process::printed(javac.arg("-d").arg(&classes).arg(program("Smoke.java")))?;
+        self.check("jar", "-javaagent", || {
+            let mut java = Command::new("java");
+            java.arg(format!("-javaagent:{}", agent.display()));
+            java.args(["-cp", &format!("{}:{driver}", classes.display()), "Smoke"]);
+            java
+        })
+    }
+
     /// Runs a program twice: it dies by a signal, and then finds what it had committed.
     fn check(&self, package: &str, way: &str, command: impl Fn() -> Command) -> Result<()> {
         let folder = self.folder.join("work");

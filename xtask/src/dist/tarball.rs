@@ -65,6 +65,11 @@ pub fn sums(folder: &Path) -> Result<()> {
     std::fs::write(folder.join("SHA256SUMS"), list).map_err(|error| format!("SHA256SUMS: {error}"))
 }
 
+/// Copies a file.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
+}
+
 /// Creates a folder and those above it.
 pub fn create(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))

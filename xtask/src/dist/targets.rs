@@ -15,10 +15,19 @@ pub struct Target {
     pub wheel: &'static str,
     /// Node's names of processor and C library.
     pub node: (&'static str, &'static str),
+    /// Go's name of the processor.
+    pub go: &'static str,
     /// The emulator where this machine is another one, and its root directory.
     pub emulator: Option<(&'static str, &'static str)>,
     /// The C library is musl.
     pub is_musl: bool,
+}
+
+impl Target {
+    /// The processor, as the target's name begins.
+    pub fn processor(&self) -> &'static str {
+        self.name.split('-').next().unwrap_or(self.name)
+    }
 }
 
 /// The oldest glibc that packages are linked for, where `cargo zigbuild` is there to do it.
@@ -31,6 +40,7 @@ const X86_64: Target = Target {
     debian: "amd64",
     wheel: "x86_64",
     node: ("x64", "glibc"),
+    go: "amd64",
     emulator: None,
     is_musl: false,
 };
@@ -42,6 +52,7 @@ const AARCH64: Target = Target {
     debian: "arm64",
     wheel: "aarch64",
     node: ("arm64", "glibc"),
+    go: "arm64",
     emulator: Some(("qemu-aarch64-static", "/usr/aarch64-linux-gnu")),
     is_musl: false,
 };
@@ -53,6 +64,7 @@ const ARMV7: Target = Target {
     debian: "armhf",
     wheel: "armv7l",
     node: ("arm", "glibc"),
+    go: "arm",
     emulator: Some(("qemu-arm-static", "/usr/arm-linux-gnueabihf")),
     is_musl: false,
 };
@@ -99,4 +111,5 @@ fn targets_are_found_by_their_names() {
     assert_eq!(named(&[]).unwrap().len(), TARGETS.len());
     assert_eq!(named(&["x86_64-linux-musl"]).unwrap()[0].rust, "x86_64-unknown-linux-musl");
     assert_eq!(named(&["x86_64-linux-gnu", "z80"]), Err("z80"));
+    assert_eq!(TARGETS.map(|target| target.processor())[..3], ["x86_64", "aarch64", "armv7"]);
 }
