@@ -39,6 +39,7 @@ fn objects_have_the_keys_that_are_documented() {
     let mut seen = BTreeSet::new();
     for (command, arguments) in [
         ("check", &["a.db"][..]),
+        ("adopt", &["a.db"]),
         ("release", &["a.db"]),
         ("backup", &["a.db", "copy.db"]),
         ("recover", &["a.db"]),
@@ -72,6 +73,29 @@ fn findings_are_in_the_object_and_in_the_exit_code() {
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &object["in_order"]), (Some(1), &Value::Bool(false)), "{object:#}");
     assert!(object["findings"][0].as_str().unwrap().contains("the header says"), "{object:#}");
+    let output = output_of(litefoot(directory, &["adopt", "--json", "--yes", "a.db"]));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &object["in_order"]), (Some(1), &Value::Bool(false)), "{object:#}");
+    assert_eq!((&object["adopted"], &object["findings"][0].is_string()), (&Value::Bool(false), &true));
     let output = output_of(litefoot(directory, &["backup", "--json", "a.db", "--to", "-"]));
     assert_eq!(output.status.code(), Some(2), "{}", stderr_of(&output));
+}
+
+#[test]
+fn an_adoption_says_what_changes_and_whether_it_was_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    succeed(directory, &["sql", "a.db", "CREATE TABLE t(a); INSERT INTO t VALUES(1)"]);
+    for (arguments, mode, adopted) in
+        [(&["--journal", "wal"][..], "delete", false), (&["--journal", "wal", "--yes"], "wal", true)]
+    {
+        let words = [&["adopt", "--json", "a.db"], arguments].concat();
+        let object: Value = serde_json::from_str(&succeed(directory, &words)).unwrap();
+        assert_eq!(
+            (&object["journal_mode"], &object["adopted"]),
+            (&mode.into(), &adopted.into()),
+            "{object:#}"
+        );
+        assert_eq!((object["changes"].as_array().unwrap().len(), &object["in_order"]), (1, &true.into()));
+    }
 }

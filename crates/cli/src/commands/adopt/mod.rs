@@ -8,21 +8,20 @@
 //! anywhere, the database is at the last of them.
 
 mod plan;
+mod report;
 mod ways;
 
 use super::check::{foreign_key_findings, integrity_findings};
 use super::release::{bring_home, set_journal_mode};
-use crate::inspect::{self, Files};
+use crate::inspect;
 use crate::open::{Access, Database, PERMISSIONS, path_of};
 use litefoot_storage::file::{Medium, parent_directory};
 use litefoot_storage::os::OsMedium;
 use litefoot_terminal::Failure;
 use litefoot_terminal::interrupt::{self, Idle};
-use litefoot_terminal::output::Output;
 use litefoot_terminal::progress::Elapsed;
-use litefoot_terminal::table::{Columns, left};
-use litefoot_terminal::text::printable;
 use plan::Plan;
+use report::Report;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -52,6 +51,10 @@ pub struct Args {
     /// Do what is shown
     #[arg(long)]
     yes: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The journal mode that is wanted.
@@ -76,45 +79,44 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     files.refuse_owned("Close the other program first, then adopt the database.")?;
     may_write(&path)?;
     let plan = Plan::new(&files, args.journal);
-    let mut output = Output::lock();
-    show(&plan, &files, &mut output)?;
+    let mut report = Report::new(args.json);
+    report.plan(&plan, &files)?;
     let found = inspect::problems(&files);
     if !found.is_empty() {
-        return report(&found, &path, &mut output);
+        return report.end(&plan, &files, false, &found, |_| Ok(()));
     }
+    let mut found = Vec::new();
     if !args.yes && plan.recovers {
-        output.line("checks            when what waits was recovered, with --yes")?;
+        report.line("checks            when what waits was recovered, with --yes")?;
     } else {
-        let found = check_and_change(&args, &mut output)?;
-        if !found.is_empty() {
-            return report(&found, &path, &mut output);
-        }
+        found = check_and_change(&args, &mut report)?;
     }
-    output.line("")?;
+    let files = inspect::look(&path)?;
+    let adopted = args.yes && found.is_empty();
+    report.end(&plan, &files, adopted, &found, |report| tell_how_to_open(&args, &plan, &path, report))
+}
+
+/// The end of the text: what was done, or is to be done, and how the database is opened through litefoot.
+fn tell_how_to_open(args: &Args, plan: &Plan, path: &Path, report: &mut Report) -> Result<(), Failure> {
+    report.line("")?;
     if args.yes {
-        output.line(format!("{}: adopted. It is a plain SQLite database as before.", path.display()))?;
+        report.line(format!("{}: adopted. It is a plain SQLite database as before.", path.display()))?;
     } else if !plan.changes.is_empty() {
         let journal = if args.journal == Mode::Wal { " --journal wal" } else { "" };
-        output.line("Nothing was changed. To do it:")?;
-        output.line(format!("  litefoot adopt {}{journal} --yes", ways::quoted(&args.database)))?;
-        output.flush()?;
-        return Ok(ExitCode::SUCCESS);
+        report.line("Nothing was changed. To do it:")?;
+        return report.line(format!("  litefoot adopt {}{journal} --yes", ways::quoted(&args.database)));
     } else {
-        output.line("Nothing needs to be changed.")?;
+        report.line("Nothing needs to be changed.")?;
     }
-    output.line("Open it through litefoot from")?;
-    for line in ways::lines(&path) {
-        output.line(format!("  {line}"))?;
-    }
-    output.flush()?;
-    Ok(ExitCode::SUCCESS)
+    report.line("Open it through litefoot from")?;
+    ways::lines(path).into_iter().try_for_each(|line| report.line(format!("  {line}")))
 }
 
 /// SQLite's check, before which opening recovers what waits, and with `--yes` the change of the journal mode. Answers what was
 /// found; then nothing else was changed.
-fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Failure> {
+fn check_and_change(args: &Args, report: &mut Report) -> Result<Vec<String>, Failure> {
     // For as long as this takes, nobody else may have it.
-    output.flush()?;
+    report.flush()?;
     let database = Database::open(&args.database, Access::Alone)?;
     let watch = interrupt::watch(&database.connection);
     let elapsed = Elapsed::new("checking");
@@ -124,12 +126,9 @@ fn check_and_change(args: &Args, output: &mut Output) -> Result<Vec<String>, Fai
     if !found.is_empty() {
         return Ok(found);
     }
-    output.line("checks            SQLite's integrity check: in order")?;
     // Dangling references are the application's business: SQLite does not enforce foreign keys by itself.
     let dangling = foreign_key_findings(&database.connection, MOST_FINDINGS);
-    for finding in dangling.map_err(|error| database.explain(&error))? {
-        output.line(format!("note              {}", printable(&finding)))?;
-    }
+    report.in_order(dangling.map_err(|error| database.explain(&error))?)?;
     interrupt::check()?;
     drop(watch);
     if args.yes {
@@ -154,34 +153,4 @@ fn may_write(path: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn show(plan: &Plan, files: &Files, output: &mut Output) -> Result<(), Failure> {
-    let mut rows = vec![vec![left("database"), left(files.path.display().to_string())]];
-    rows.extend(plan.facts.iter().map(|(name, value)| vec![left(*name), left(value)]));
-    let mut heading = "will change";
-    if plan.changes.is_empty() {
-        rows.push(vec![left(heading), left("nothing")]);
-    }
-    for change in &plan.changes {
-        rows.push(vec![left(std::mem::take(&mut heading)), left(change)]);
-    }
-    if let Some(advice) = plan.advice {
-        rows.push(vec![left("advice"), left(advice)]);
-    }
-    // The checks, which come later, stand in the same columns.
-    rows.push(vec![left("rollback journal"), left("")]);
-    let columns = Columns::fit(rows.iter().map(Vec::as_slice));
-    rows.pop();
-    rows.iter().try_for_each(|row| output.line(printable(&columns.row(row))))
-}
-
-fn report(found: &[String], path: &Path, output: &mut Output) -> Result<ExitCode, Failure> {
-    for finding in found {
-        output.line(format!("{}: {}", path.display(), printable(finding)))?;
-    }
-    output.flush()?;
-    Err(Failure::file(path, "cannot be adopted like this").advice(
-        "Keep the file, and restore a copy beside it; or export what can be read with sqlite3 .recover.",
-    ))
 }
