@@ -90,7 +90,7 @@ impl Budget {
             return;
         }
         let mut pools = self.pools();
-        pools.sort_by_key(|pool| std::cmp::Reverse(pool.bytes()));
+        pools.sort_unstable_by_key(|pool| std::cmp::Reverse(pool.bytes()));
         for pool in pools {
             let missing = self.used().saturating_sub(self.limit());
             if missing == 0 {

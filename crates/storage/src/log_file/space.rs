@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 /// Least and most bytes by which a file grows at a time; in between it doubles.
 const GROWTH_BYTES: RangeInclusive<u64> = 16 * 1024..=256 * 1024;
 /// Buffers in one write.
-const BUFFERS_PER_WRITE: usize = 256;
+const BUFFERS_PER_WRITE: usize = 1024;
 
 /// They are part of the library's file, so they are few.
-static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
+static ZEROS: [u8; 4096] = [0; 4096];
 
 /// Makes room for at least `end` bytes in a file of which `written` bytes were written before; returns how many are
 /// now. A full disk is met here and not by a sync, after which nothing could be trusted. A disk without room for the

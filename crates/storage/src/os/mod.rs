@@ -98,7 +98,7 @@ impl Medium for OsMedium {
                 paths.push(path);
             }
         }
-        paths.sort();
+        paths.sort_unstable();
         Ok(paths)
     }
 

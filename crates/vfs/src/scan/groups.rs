@@ -132,7 +132,7 @@ impl Groups {
             let values = states.by_ref().take(width).map(State::finish).collect::<Result<_, _>>()?;
             groups.push((keys, values));
         }
-        groups.sort_by(|(one, _), (other, _)| {
+        groups.sort_unstable_by(|(one, _), (other, _)| {
             let orders = one.iter().zip(other);
             orders
                 .map(|(one, other)| compare(one.as_value(), other.as_value(), Collation::Binary))

@@ -235,7 +235,7 @@ fn aggregation(
     }
     // Those of one column follow each other: its value is looked up once.
     let mut order: Vec<usize> = (0..aggregates.len()).collect();
-    order.sort_by_key(|number| aggregates[*number].1);
+    order.sort_unstable_by_key(|number| (aggregates[*number].1, *number));
     for output in &mut outputs {
         if let Output::Aggregate(number) = output {
             *number = order.iter().position(|other| other == number).unwrap_or(*number);

@@ -241,7 +241,7 @@ fn merge(plan: &Plan, found: Vec<Found>) -> Result<Answer, Odd> {
             .into_iter()
             .flat_map(|found| if let Found::Rows(pieces) = found { pieces } else { Vec::new() })
             .collect();
-        pieces.sort_by_key(|(number, _)| *number);
+        pieces.sort_unstable_by_key(|(number, _)| *number);
         return Ok(pieces.into_iter().flat_map(|(_, rows)| rows).collect());
     };
     let mut totals = aggregation.states();
