@@ -25,3 +25,19 @@ pub fn check() -> Result<Tally> {
     process::tally(&mut command)?;
     Ok(Tally { passed: CRATES.len() as u64, failed: 0 })
 }
+
+#[test]
+fn each_crate_is_for_a_registry_or_says_that_it_is_not() {
+    let metadata = process::metadata(None).unwrap();
+    let members = metadata["workspace_members"].as_array().unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let mut published: Vec<_> = packages
+        .iter()
+        .filter(|package| members.contains(&package["id"]) && package["publish"].is_null())
+        .map(|package| package["name"].as_str().unwrap())
+        .collect();
+    let mut listed = CRATES.to_vec();
+    published.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(published, listed);
+}
