@@ -11,6 +11,7 @@
 mod apps;
 mod boards;
 mod dist;
+mod emulator;
 mod failures;
 mod fuzz;
 mod licences;

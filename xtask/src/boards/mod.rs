@@ -16,6 +16,7 @@
 mod build;
 mod smoke;
 
+use crate::emulator::{self, Emulator};
 use crate::process::{Result, Tally, answers, has_target};
 use std::path::Path;
 use std::process::Command;
@@ -28,8 +29,8 @@ pub struct Board {
     target: Option<&'static str>,
     /// The prefix of its C tools' names.
     tools: &'static str,
-    /// The emulator, and its root directory.
-    emulator: Option<(&'static str, &'static str)>,
+    /// The emulator, where this machine is another one.
+    emulator: Option<Emulator>,
     /// Debian's packages of both.
     packages: &'static str,
 }
@@ -40,14 +41,14 @@ const BOARDS: &[Board] = &[
         name: "64-bit ARM",
         target: Some("aarch64-unknown-linux-gnu"),
         tools: "aarch64-linux-gnu-",
-        emulator: Some(("qemu-aarch64", "/usr/aarch64-linux-gnu")),
+        emulator: Some(Emulator { name: "qemu-aarch64", root: "/usr/aarch64-linux-gnu" }),
         packages: "gcc-aarch64-linux-gnu qemu-user-static",
     },
     Board {
         name: "32-bit ARM",
         target: Some("armv7-unknown-linux-gnueabihf"),
         tools: "arm-linux-gnueabihf-",
-        emulator: Some(("qemu-arm", "/usr/arm-linux-gnueabihf")),
+        emulator: Some(Emulator { name: "qemu-arm", root: "/usr/arm-linux-gnueabihf" }),
         packages: "gcc-arm-linux-gnueabihf qemu-user-static",
     },
 ];
@@ -73,7 +74,7 @@ impl Board {
     fn missing(&self) -> Option<String> {
         let tools = [self.tool("gcc"), self.tool("strip")];
         let absent = tools.iter().find(|tool| !answers(tool));
-        if absent.is_some() || (self.emulator.is_some() && self.emulator().is_none()) {
+        if absent.is_some() || (self.emulator.is_some_and(|emulator| emulator.program().is_none())) {
             let what = absent.map_or("qemu for it", String::as_str);
             return Some(format!("there is no {what} (apt install {})", self.packages));
         }
@@ -86,25 +87,8 @@ impl Board {
         format!("{}{tool}", self.tools)
     }
 
-    /// The emulator that is there, and its root directory.
-    fn emulator(&self) -> Option<(String, &'static str)> {
-        let (name, root) = self.emulator?;
-        let names = [format!("{name}-static"), name.to_owned()];
-        names.into_iter().find(|name| answers(name)).map(|name| (name, root))
-    }
-
     /// A command that runs one of its programs, with a library preloaded.
     fn command(&self, program: &Path, preload: Option<&Path>) -> Command {
-        let Some((emulator, root)) = self.emulator() else {
-            let mut command = Command::new(program);
-            preload.map(|library| command.env("LD_PRELOAD", library));
-            return command;
-        };
-        let mut command = Command::new(emulator);
-        command.args(["-L", root]);
-        // Preloaded into what is emulated, not into the emulator.
-        preload.map(|library| command.arg("-E").arg(format!("LD_PRELOAD={}", library.display())));
-        command.arg(program);
-        command
+        emulator::command(self.emulator, program, preload)
     }
 }

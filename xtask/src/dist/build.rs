@@ -1,13 +1,14 @@
 //! The files that are packed for a target: built with the profile `dist`, and the same from any folder.
 //!
 //! `cargo zigbuild` (PyPI: `cargo-zigbuild` and `ziglang`) links for [`GLIBC`] and for musl. Without it glibc's targets are
-//! linked by their gcc, against the glibc of this machine, and musl's are left out.
+//! linked by their gcc, against the glibc of this machine, and musl's are left out. Where Rust's library for a target is missing and
+//! its source is there, cargo builds the library as well.
 
 use super::targets::{GLIBC, Target};
 use super::{floor, one_symbol};
 use crate::process::{self, Result, cargo_command};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// The files of a target.
 pub struct Built {
@@ -23,8 +24,11 @@ pub struct Built {
 
 /// The reason that a target cannot be built here, and what to install.
 pub fn missing(target: &Target) -> Option<String> {
-    if !process::has_target(target.rust) {
-        return Some(format!("Rust's library for it is missing (rustup target add {})", target.rust));
+    if !process::has_target(target.rust) && library_source().is_none() {
+        return Some(format!(
+            "Rust's library for it is missing (rustup target add {}), and so is its source (rustup component add rust-src)",
+            target.rust
+        ));
     }
     if target.is_musl && !has_zig() {
         return Some("there is no cargo zigbuild (pip install cargo-zigbuild ziglang)".to_owned());
@@ -51,6 +55,10 @@ pub fn build(target: &Target) -> Result<Built> {
     let mut cargo = cargo_command(&[if zig { "zigbuild" } else { "build" }]);
     cargo.args(["--locked", "--profile", "dist", "--target", name]);
     cargo.args(super::bom::PACKED.iter().flat_map(|package| ["-p", package]));
+    if !process::has_target(target.rust) {
+        // Cargo of a stable Rust asks for this variable.
+        cargo.args(["-Z", "build-std=std,panic_unwind"]).env("RUSTC_BOOTSTRAP", "1");
+    }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
     if !zig {
         let variable = target.rust.to_uppercase().replace('-', "_");
@@ -69,6 +77,13 @@ pub fn build(target: &Target) -> Result<Built> {
     Ok(Built { floor, ..built })
 }
 
+/// The source of Rust's library, where it is there: cargo builds the library out of it for a target that has none.
+fn library_source() -> Option<PathBuf> {
+    let printed = process::printed(Command::new("rustc").args(["--print", "sysroot"])).ok()?;
+    let source = Path::new(printed.trim()).join("lib/rustlib/src/rust");
+    source.join("library/Cargo.lock").exists().then_some(source)
+}
+
 /// Flags of the compiler: no path of this machine gets into a file, and musl's library is one that can be loaded.
 fn flags(target: &Target) -> Vec<String> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
@@ -76,7 +91,15 @@ fn flags(target: &Target) -> Vec<String> {
         let own = std::env::var_os(variable).map(PathBuf::from);
         own.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(folder)))
     };
-    let places = [(Some(repository.to_owned()), "/litefoot"), (home("CARGO_HOME", ".cargo"), "/cargo")];
+    let library = library_source();
+    // Debian has a link there.
+    let linked = library.as_ref().and_then(|source| source.canonicalize().ok());
+    let places = [
+        (Some(repository.to_owned()), "/litefoot"),
+        (home("CARGO_HOME", ".cargo"), "/cargo"),
+        (library, "/rust"),
+        (linked, "/rust"),
+    ];
     let remap = |(from, to): (Option<PathBuf>, &str)| {
         from.map(|from| format!("--remap-path-prefix={}={to}", from.display()))
     };

@@ -5,7 +5,8 @@
 
 use super::build::Built;
 use super::targets::Target;
-use super::{repository, tarball};
+use super::{c_programs, tarball};
+use crate::emulator;
 use crate::process::{self, Result};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ pub struct Trial<'a> {
     pub packages: &'a Path,
     /// The version that must answer.
     pub version: &'a str,
-    folder: PathBuf,
+    /// Where it is tried.
+    pub folder: PathBuf,
 }
 
 impl<'a> Trial<'a> {
@@ -31,17 +33,23 @@ impl<'a> Trial<'a> {
 
     /// Tries what was made for a target.
     pub fn target(&self, target: &Target, built: &Built) -> Result<()> {
-        self.static_library(target, built)?;
-        if target.emulator.is_some() || target.is_musl {
+        if let Some(what) = target.cannot_run() {
+            println!("{}: NOT TRIED: {what}", target.name);
             return Ok(());
         }
-        let tarball = self.folder.join("tarball");
+        c_programs::with_sqlite_inside(self, target, built)?;
+        let tarball = self.folder.join(format!("tarball-{}", target.name));
         tarball::create(&tarball)?;
         let name = format!("litefoot-{}-{}.tar.gz", self.version, target.name);
         let mut tar = Command::new("tar");
         process::succeed(
             tar.arg("-xzf").arg(self.packages.join(name)).args(["--strip-components=1", "-C"]).arg(&tarball),
         )?;
+        c_programs::preloaded(self, target, &tarball)?;
+        self.program(target, &tarball)?;
+        if target.emulator.is_some() || target.is_musl {
+            return Ok(());
+        }
         self.check("tarball", "litefoot run", || {
             let mut run = Command::new(tarball.join("bin/litefoot"));
             run.args(["run", "--", "python3"]).arg(program("smoke.py"));
@@ -59,41 +67,19 @@ impl<'a> Trial<'a> {
         self.wheel(target)
     }
 
-    /// `liblitefoot.a` with the amalgamation, linked statically, so that an emulator runs it as well.
-    fn static_library(&self, target: &Target, built: &Built) -> Result<()> {
-        if target.is_musl {
-            println!("static library: NOT TRIED: no compiler for musl");
-            return Ok(());
-        }
-        let source = process::sqlite_source(&process::metadata(None)?)?;
-        let binary = self.folder.join(format!("static-{}", target.name));
-        let mut cc = Command::new(format!("{}gcc", target.tools));
-        cc.args([
-            "-O1",
-            "-static",
-            "-w",
-            "-DSQLITE_EXTRA_INIT=litefoot_init",
-            "-DSQLITE_OMIT_LOAD_EXTENSION",
-            "-I",
-        ]);
-        cc.arg(&source).arg("-o").arg(&binary).arg(repository().join("crates/static/tests/smoke.c"));
-        cc.arg(source.join("sqlite3.c")).arg(&built.archive).args(["-lpthread", "-ldl", "-lm"]);
-        process::printed(&mut cc)?;
-        if target.emulator.is_some_and(|(emulator, _)| !process::answers(emulator)) {
-            println!("static library: NOT TRIED: there is no emulator (apt install qemu-user-static)");
-            return Ok(());
-        }
-        self.check("static library", target.name, || {
-            let mut run = match target.emulator {
-                Some((emulator, _)) => Command::new(emulator),
-                None => Command::new(&binary),
-            };
-            if target.emulator.is_some() {
-                run.arg(&binary);
+    /// The program of a tarball, with the database of the trial before.
+    fn program(&self, target: &Target, tarball: &Path) -> Result<()> {
+        for (arguments, expected) in
+            [(&["check", "app.db"][..], "in order"), (&["sql", "app.db", "SELECT count(*) FROM t"], "2")]
+        {
+            let mut run = emulator::command(target.emulator, &tarball.join("bin/litefoot"), None);
+            let said = process::printed(run.args(arguments).current_dir(self.folder.join("work")))?;
+            if !said.contains(expected) {
+                return Err(format!("{} ({}): {run:?} said {said}", target.name, arguments.join(" ")));
             }
-            run.args(["app.db", "wal"]);
-            run
-        })
+        }
+        println!("tarball (litefoot): passed");
+        Ok(())
     }
 
     fn debian(&self, target: &Target) -> Result<()> {
@@ -214,7 +200,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Runs a program twice: it dies by a signal, and then finds what it had committed.
-    fn check(&self, package: &str, way: &str, command: impl Fn() -> Command) -> Result<()> {
+    pub fn check(&self, package: &str, way: &str, command: impl Fn() -> Command) -> Result<()> {
         let folder = self.folder.join("work");
         let _ = std::fs::remove_dir_all(&folder);
         tarball::create(&folder)?;

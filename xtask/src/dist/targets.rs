@@ -1,5 +1,8 @@
 //! The kinds of machines that packages are made for.
 
+use crate::emulator::Emulator;
+use std::process::Command;
+
 /// A kind of machine, with one C library.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
@@ -17,8 +20,8 @@ pub struct Target {
     pub node: (&'static str, &'static str),
     /// Go's name of the processor.
     pub go: &'static str,
-    /// The emulator where this machine is another one, and its root directory.
-    pub emulator: Option<(&'static str, &'static str)>,
+    /// The emulator, where this machine is another one.
+    pub emulator: Option<Emulator>,
     /// The C library is musl.
     pub is_musl: bool,
 }
@@ -27,6 +30,29 @@ impl Target {
     /// The processor, as the target's name begins.
     pub fn processor(&self) -> &'static str {
         self.name.split('-').next().unwrap_or(self.name)
+    }
+
+    /// A C compiler: gcc, for musl that of `cargo zigbuild`.
+    pub fn compiler(&self) -> Command {
+        if !self.is_musl {
+            return Command::new(format!("{}gcc", self.tools));
+        }
+        let mut zig = Command::new("cargo-zigbuild");
+        let name = self.name.replace("armv7", "arm");
+        zig.args(["zig", "cc", "--", "-target", &name, "-fno-sanitize=undefined"]);
+        zig
+    }
+
+    /// What is missing to run a program of it here, and what to install.
+    pub fn cannot_run(&self) -> Option<String> {
+        if self.emulator.is_some_and(|emulator| emulator.program().is_none()) {
+            return Some("there is no emulator (apt install qemu-user-static)".to_owned());
+        }
+        // Debian's name of the 32-bit processor is musl's as well.
+        let processor = if self.debian == "armhf" { self.debian } else { self.processor() };
+        let loader = format!("/lib/ld-musl-{processor}.so.1");
+        let lacks_musl = self.is_musl && !std::path::Path::new(&loader).exists();
+        lacks_musl.then(|| format!("there is no {loader} (apt install musl:{})", self.debian))
     }
 }
 
@@ -53,7 +79,7 @@ const AARCH64: Target = Target {
     wheel: "aarch64",
     node: ("arm64", "glibc"),
     go: "arm64",
-    emulator: Some(("qemu-aarch64-static", "/usr/aarch64-linux-gnu")),
+    emulator: Some(Emulator { name: "qemu-aarch64", root: "/usr/aarch64-linux-gnu" }),
     is_musl: false,
 };
 
@@ -65,9 +91,13 @@ const ARMV7: Target = Target {
     wheel: "armv7l",
     node: ("arm", "glibc"),
     go: "arm",
-    emulator: Some(("qemu-arm-static", "/usr/arm-linux-gnueabihf")),
+    emulator: Some(Emulator { name: "qemu-arm", root: "/usr/arm-linux-gnueabihf" }),
     is_musl: false,
 };
+
+/// Musl's loader of another machine lies where it lies there: Debian's packages of musl do not collide.
+const MUSL_AARCH64: Option<Emulator> = Some(Emulator { name: "qemu-aarch64", root: "/" });
+const MUSL_ARMV7: Option<Emulator> = Some(Emulator { name: "qemu-arm", root: "/" });
 
 /// All of them. musl's are those of glibc with another C library.
 pub const TARGETS: [Target; 6] = [
@@ -85,6 +115,7 @@ pub const TARGETS: [Target; 6] = [
         name: "aarch64-linux-musl",
         rust: "aarch64-unknown-linux-musl",
         node: ("arm64", "musl"),
+        emulator: MUSL_AARCH64,
         is_musl: true,
         ..AARCH64
     },
@@ -92,6 +123,7 @@ pub const TARGETS: [Target; 6] = [
         name: "armv7-linux-musleabihf",
         rust: "armv7-unknown-linux-musleabihf",
         node: ("arm", "musl"),
+        emulator: MUSL_ARMV7,
         is_musl: true,
         ..ARMV7
     },
