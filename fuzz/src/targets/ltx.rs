@@ -86,7 +86,9 @@ const AFTER: usize = 88;
 fn seeds() -> Vec<Vec<u8>> {
     let file = |min: u64, tracked: bool, pages: &[u32]| {
         let data = |page: u32| (0..512).map(|at| (at * page as usize / 7) as u8).collect::<Vec<u8>>();
-        let sum = pages.iter().fold(Checksum::EMPTY, |sum, page| sum.toggle(Checksum::of_page(*page, &data(*page))));
+        let sum = pages
+            .iter()
+            .fold(Checksum::EMPTY, |sum, page| sum.toggle(Checksum::of_page(*page, &data(*page))));
         let after = if tracked { sum } else { Checksum::NONE };
         let header = Header {
             tracked,
