@@ -67,11 +67,14 @@ fn a_stranger_that_comes_in_the_middle_of_a_members_transaction_sees_it_whole_or
 
 #[test]
 fn what_a_stranger_writes_is_seen_by_members_that_keep_pages() {
-    for mode in ["delete", "wal"] {
+    // Each way back takes longer than the one before.
+    for (mode, rounds, expected) in
+        [("delete", 4, &[0, 2, 3, 4, 6, 7, 9, 10, 11, 13][..]), ("wal", 2, &[0, 2, 3, 4, 6])]
+    {
         let directory = tempfile::tempdir().unwrap();
         let (path, _vfs, db) = create(&directory, mode);
         let mut member = Process::start("obey", &path, 1);
-        for n in 0..4 {
+        for n in 0..rounds {
             // Its pages are kept now.
             member.run(&format!("INSERT INTO t SELECT 1, {n}, count(*) FROM t"));
             let stranger = Connection::open(&path).unwrap();
@@ -87,7 +90,7 @@ fn what_a_stranger_writes_is_seen_by_members_that_keep_pages() {
         let mut statement = db.prepare("SELECT data FROM t WHERE writer < 100 ORDER BY n, writer").unwrap();
         let counted: Vec<i64> =
             statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-        assert_eq!(counted, [0, 2, 3, 4, 6, 7, 9, 10, 11, 13], "{mode}");
+        assert_eq!(counted, expected, "{mode}");
     }
 }
 
