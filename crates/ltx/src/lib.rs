@@ -29,7 +29,7 @@
 //!     │ 0                     u8 │
 //!     │ bytes of the index   u64 │
 //!     ├──────────────────────────┤
-//!     │ checksum after       u64 │  of the whole database, or 0
+//!     │ 0                    u64 │  the checksum of the database is in the header
 //!     │ checksum of the file u64 │
 //!     └──────────────────────────┘
 //! ```
