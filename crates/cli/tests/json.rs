@@ -87,7 +87,7 @@ fn an_adoption_says_what_changes_and_whether_it_was_made() {
     let directory = directory.path();
     succeed(directory, &["sql", "a.db", "CREATE TABLE t(a); INSERT INTO t VALUES(1)"]);
     for (arguments, mode, adopted) in
-        [(&["--journal", "wal"][..], "delete", false), (&["--journal", "wal", "--yes"], "wal", true)]
+        [(&["--journal", "wal"][..], "rollback", false), (&["--journal", "wal", "--yes"], "wal", true)]
     {
         let words = [&["adopt", "--json", "a.db"], arguments].concat();
         let object: Value = serde_json::from_str(&succeed(directory, &words)).unwrap();

@@ -19,7 +19,7 @@ pub const MEMBER: Target = Target {
     name: "member",
     does: "calls of a member of a group, one after the other, made by the owner of a database",
     parse: member,
-    seal,
+    seal: |bytes| seal(bytes),
     seeds: fuzzing::conversations,
     most_bytes: MOST_BYTES,
 };
@@ -42,7 +42,7 @@ fn member(bytes: &[u8]) -> u64 {
 }
 
 /// Makes lengths of frames, operations and files such as there are.
-fn seal(bytes: &mut Vec<u8>) {
+fn seal(bytes: &mut [u8]) {
     let mut at = 0;
     while at + 24 <= bytes.len() {
         let len = u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize;
