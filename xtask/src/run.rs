@@ -191,7 +191,8 @@ impl Lane {
     fn start(steps: &[&Step]) -> std::io::Result<Lane> {
         let log = process::target_directory().join("second-lane.log");
         let to = File::create(&log)?;
-        let child = Command::new(std::env::current_exe()?)
+        // The step `build` may have replaced the file that this process was started from; its name would be another program's.
+        let child = Command::new("/proc/self/exe")
             .arg(LANE)
             .args(steps.iter().map(|step| step.name))
             .stdin(Stdio::piped())
