@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long the end of a process waits for the transactions of its members.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+const LAST_WAIT: Duration = Duration::from_secs(2);
 /// The time between two looks whether they have ended.
 const GLANCE: Duration = Duration::from_millis(1);
 
@@ -35,14 +35,30 @@ impl Drop for Group {
 #[derive(Default)]
 pub(crate) struct GroupEnd {
     has_begun: AtomicBool,
-    /// Members' connections that are in a transaction.
+    /// Members' connections that are in a transaction, and their calls under way.
     busy: AtomicUsize,
+}
+
+/// A call of a member's, from before it is looked at until it is answered.
+pub(crate) struct CallUnderWay<'a>(&'a GroupEnd);
+
+impl Drop for CallUnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.count(false);
+    }
 }
 
 impl GroupEnd {
     /// True if no transaction of a member's begins any more: it begins with the next owner.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::SeqCst)
+    }
+
+    /// A call has come. Who asks afterwards whether the end has begun, and finds that it has not, is waited for: whatever the call
+    /// begins is counted by then, and whatever it ends is told to the member.
+    pub(crate) fn begin_call(&self) -> CallUnderWay<'_> {
+        self.count(true);
+        CallUnderWay(self)
     }
 
     /// A member's connection is in a transaction from now on, or is not.

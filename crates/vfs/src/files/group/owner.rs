@@ -138,9 +138,10 @@ impl Served {
 
     /// Makes the calls of a member until it closes its file, or is gone.
     pub(super) fn serve(mut self, socket: &LocalSocket, incoming: &mut Incoming) {
-        let mut outgoing = Vec::new();
+        let (mut outgoing, database) = (Vec::new(), self.database.clone());
         while self.main.is_some() {
             let Ok(Some(frame)) = incoming.next(socket) else { break };
+            let _call = database.group_end().begin_call();
             let Some((call, wants_reply)) = Call::decode(frame) else { break };
             let Some(sends_memory) = self.make(&call, wants_reply, &mut outgoing) else { break };
             let sent = self.memory.as_ref().filter(|_| sends_memory);
