@@ -174,6 +174,22 @@ pub const APART: &[Step] = &[
         run: publish::check,
     },
     Step {
+        name: "members",
+        does: "processes of a group (sharing=group) that die, and strangers beside them",
+        run: || {
+            process::cargo(&[
+                "test",
+                "--locked",
+                "-p",
+                "litefoot",
+                "--test",
+                "group_members",
+                "--",
+                "--include-ignored",
+            ])
+        },
+    },
+    Step {
         name: "boards",
         does: "built for small boards as released, tried under emulation, and measured",
         run: boards::check,
