@@ -4,7 +4,6 @@ use crate::support::{litefoot, run, stderr_of, succeed};
 use crate::{CHANGE, Case, PATIENCE, SCHEMA, Service, counted};
 use litefoot_testkit::sqlite::{number, stock};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -19,15 +18,7 @@ fn a_copy_that_is_killed_anywhere_has_whole_transactions_and_catches_up() {
         Service(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
     let shipper = case.serve();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let database = case.database();
-            while !stop.load(Ordering::Relaxed) {
-                database.execute_batch(CHANGE).unwrap();
-                std::thread::sleep(Duration::from_millis(3));
-            }
-        });
+    case.beside_a_writer(Duration::from_millis(3), || {
         let mut random = fastrand::Rng::with_seed(2);
         let mut seen = -1;
         for _ in 0..12 {
@@ -43,7 +34,6 @@ fn a_copy_that_is_killed_anywhere_has_whole_transactions_and_catches_up() {
             std::thread::sleep(Duration::from_millis(random.u64(..150)));
             follower.kill();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(shipper.terminate().success());
     succeed(case.path(), &["follow", &case.url(), "-o", "copy.db", "--once"]);

@@ -31,6 +31,22 @@ struct Case {
 }
 
 impl Case {
+    /// Works while another thread commits a change, pauses, and commits the next.
+    fn beside_a_writer(&self, pause: Duration, work: impl FnOnce()) {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let database = self.database();
+                while !stop.load(Ordering::Relaxed) {
+                    database.execute_batch(CHANGE).unwrap();
+                    std::thread::sleep(pause);
+                }
+            });
+            work();
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
     fn new(sql: &str) -> Case {
         let case = Case { directory: tempfile::tempdir().unwrap() };
         case.database().execute_batch(sql).unwrap();
@@ -164,19 +180,10 @@ fn a_service_keeps_up_with_a_writer_and_ends_when_it_is_asked_to() {
         let case = Case::new(&format!("PRAGMA journal_mode={mode}; PRAGMA synchronous=OFF; {SCHEMA}"));
         case.add("100ms");
         let service = case.serve();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let database = case.database();
-                while !stop.load(Ordering::Relaxed) {
-                    database.execute_batch(CHANGE).unwrap();
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            });
+        case.beside_a_writer(Duration::from_millis(5), || {
             case.wait_for("ten deliveries", || case.deliveries().len() >= 10);
             let told = succeed(case.path(), &["ship", "--directory", "jobs", "status", "--json"]);
             assert!(told.contains("\"state\": \"current\""), "{told}");
-            stop.store(true, Ordering::Relaxed);
         });
         assert!(service.terminate().success());
         let last = number(&case.database(), "SELECT a FROM count");
@@ -197,15 +204,7 @@ fn a_service_keeps_up_with_a_writer_and_ends_when_it_is_asked_to() {
 fn a_service_that_is_killed_anywhere_goes_on_without_a_gap() {
     let case = Case::new(&format!("PRAGMA journal_mode=wal; PRAGMA synchronous=OFF; {SCHEMA}"));
     case.add("100ms");
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let database = case.database();
-            while !stop.load(Ordering::Relaxed) {
-                database.execute_batch(CHANGE).unwrap();
-                std::thread::sleep(Duration::from_millis(3));
-            }
-        });
+    case.beside_a_writer(Duration::from_millis(3), || {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..15 {
             let (service, before) = (case.serve(), case.deliveries().len());
@@ -213,7 +212,6 @@ fn a_service_that_is_killed_anywhere_goes_on_without_a_gap() {
             std::thread::sleep(Duration::from_millis(random.u64(..150)));
             service.kill();
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(case.ship(&["run", "--once"]).output().unwrap().status.success());
     let files = case.deliveries();
