@@ -35,8 +35,10 @@ use std::sync::Arc;
 /// The bytes that a header begins with, and a journal ends with where it names a super-journal (file format, section 3).
 pub const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
+/// Bytes that SQLite reads of a header.
+pub const HEADER_BYTES: usize = 28;
 /// Most bytes of a journal that stays.
-const MOST_BYTES: usize = 256 << 10;
+pub const MOST_BYTES: usize = 256 << 10;
 /// Bytes of a record beside its page.
 const RECORD_BYTES: usize = 8;
 /// SQLite's checksum samples a page at this distance, from its end.

@@ -10,7 +10,7 @@
 
 use super::Db;
 use crate::error::Result;
-use litefoot_storage::file::{FileKind, OpenMode, beside};
+use litefoot_storage::file::{File, FileKind, OpenMode, beside};
 use litefoot_storage::fork;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
@@ -120,9 +120,14 @@ pub(crate) fn has_real_journal(db: &Db) -> Result<bool> {
     if db.medium().info(&path)?.is_none_or(|info| info.len == 0) {
         return Ok(false);
     }
+    Ok(!is_void(&*db.medium().open(&path, FileKind::Journal, OpenMode::ReadOnly)?)?)
+}
+
+/// True if no transaction is in a journal: it is empty, or its header is zeros.
+pub(crate) fn is_void(journal: &dyn File) -> Result<bool> {
     let mut first = [0];
-    db.medium().open(&path, FileKind::Journal, OpenMode::ReadOnly)?.read_at(&mut first, 0)?;
-    Ok(first != [0])
+    journal.read_at(&mut first, 0)?;
+    Ok(first == [0])
 }
 
 /// How many databases were opened in this process.

@@ -6,19 +6,25 @@
 //! of the directory: the file may be new. A file that is known needs none.
 //!
 //! # Promises
-//! 1. A journal that ends at its deletion stays in its place, empty and synced, if its name is known. SQLite takes an empty
-//!    journal for none. So the end of a transaction is durable with one sync, and the next transaction needs none for the name.
-//! 2. [`DurableNames::forget`] leaves no file open, and [`remove_empty_journal`] no empty journal beside an unused database.
+//! 1. A journal that ends at its deletion stays in its place, void and durably so, if its name is known. SQLite takes a journal
+//!    whose header is zeros for none, as it does in the mode PERSIST. So the end of a transaction is durable with one write,
+//!    and the next transaction needs no sync of the name. A change of length would cost the file system's own journal a commit.
+//! 2. A journal that is large, or names a super-journal at its end, is emptied: SQLite could find that name behind a later one.
+//! 3. [`DurableNames::forget`] leaves no file open, and [`remove_void_journal`] no void journal beside an unused database.
 //!
 //! # Invariants
 //! 1. The file is kept open while its name is known. No other file gets its identity, so a file of that identity at that path is
 //!    the one whose name was made durable.
 //! 2. The caller of [`end_journal`] holds the lock under which SQLite deletes a journal: no other process has a transaction in it.
+//! 3. A journal is removed only once its end is durable. Else a power cut could bring both back, beside later commits.
 
+use super::companions::is_void;
 use super::{Companion, Db};
 use crate::error::Result;
-use litefoot_storage::file::{File, FileId};
+use litefoot_storage::file::{File, FileId, FileKind, OpenMode};
+use litefoot_storage::rollback_journal::{HEADER_BYTES, MAGIC, MOST_BYTES};
 use litefoot_storage::sync::Mutex;
+use std::io::IoSlice;
 use std::sync::Arc;
 
 /// What is known of the names beside one database.
@@ -58,9 +64,18 @@ impl DurableNames {
         self.known.lock().unsynced_journal = unsynced;
     }
 
-    /// True if there may be an empty journal in its place.
+    /// True if there may be a void journal in its place.
     pub fn has_journal(&self) -> bool {
         self.known.lock().journal.is_some()
+    }
+
+    /// True if the journal whose name is known has that identity, and is void.
+    ///
+    /// # Errors
+    /// Errors of reading.
+    pub fn is_void_journal(&self, there: FileId) -> Result<bool> {
+        let journal = self.known.lock().journal.clone();
+        journal.filter(|journal| journal.id() == there).map_or(Ok(false), |journal| is_void(&*journal))
     }
 
     /// Nothing is known any more, and no file is kept open.
@@ -73,7 +88,7 @@ impl DurableNames {
 /// How a journal is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JournalEnd {
-    /// It has ended: it is empty, durably.
+    /// It has ended: it is void, durably.
     Ended,
     /// It is to be deleted, and the directory synced.
     Delete,
@@ -98,19 +113,41 @@ pub(crate) fn end_journal(db: &Db) -> Result<JournalEnd> {
         return Ok(if is_unsynced { JournalEnd::DeleteUnsynced } else { JournalEnd::Delete });
     };
     db.latch().check(&path)?;
-    journal.set_len(0)?;
-    db.latch().watch(journal.sync())?;
+    if stays_whole(&*journal)? {
+        db.latch().watch(journal.write_durable_at(&[IoSlice::new(&[0; HEADER_BYTES])], 0))?;
+    } else {
+        journal.set_len(0)?;
+        db.latch().watch(journal.sync())?;
+    }
     Ok(JournalEnd::Ended)
 }
 
-/// Removes an empty journal. No other process has the database open, or can open it now. What others have put in its place, a
+/// True if nothing but the header of a journal has to go.
+fn stays_whole(journal: &dyn File) -> Result<bool> {
+    let len = journal.len()?;
+    if len < HEADER_BYTES as u64 || len > MOST_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut last = MAGIC.map(|_| 0);
+    journal.read_at(&mut last, len - MAGIC.len() as u64)?;
+    Ok(last != MAGIC)
+}
+
+/// Removes a void journal. No other process has the database open, or can open it now. What others have put in its place, a
 /// link or a pipe, stays.
-pub(crate) fn remove_empty_journal(db: &Db) -> Result<()> {
+pub(crate) fn remove_void_journal(db: &Db) -> Result<()> {
     let (medium, path) = (db.medium(), db.companion_path(Companion::Journal));
-    if medium.glance(&path)?.is_some_and(|(_, len)| len == 0)
-        && let Some(there) = medium.info(&path)?.filter(|there| there.is_file && there.len == 0)
-        && medium.unlinked_identity(&path)? == Some(there.id)
-    {
+    let Some(there) = medium.info(&path)?.filter(|there| there.is_file && there.readable && there.writable)
+    else {
+        return Ok(());
+    };
+    if medium.unlinked_identity(&path)? != Some(there.id) {
+        return Ok(());
+    }
+    let journal = medium.open(&path, FileKind::Journal, OpenMode::ReadWrite)?;
+    if journal.id() == there.id && is_void(&*journal)? {
+        // The process that has ended it may have died before that was durable.
+        db.latch().watch(journal.sync())?;
         medium.delete(&path)?;
     }
     Ok(())

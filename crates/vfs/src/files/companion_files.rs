@@ -6,7 +6,7 @@
 //!    SQLite's lock is given back.
 //! 3. A handle that stays open goes with the state of the database. Where that cannot be, since it is not known whose the file
 //!    is, the database goes over to SQLite's own protocol until it is closed.
-//! 4. A journal that ends beside other processes stays, empty, where that is as durable (`db/durable_names.rs`).
+//! 4. A journal that ends beside other processes stays, void, where that is as durable (`db/durable_names.rs`).
 //! 5. While other processes may have the database open nothing is known of what lies beside it.
 
 use crate::commit::wal::Wal;
@@ -24,7 +24,7 @@ use crate::files::vfs::{Opened, Vfs};
 use crate::files::wal::WalFile;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
-use litefoot_storage::file::parent_directory;
+use litefoot_storage::file::{FileId, parent_directory};
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -237,7 +237,7 @@ impl Vfs {
         if flags == SQLITE_ACCESS_EXISTS {
             match self.medium.glance(&actual)? {
                 None => return Ok(false),
-                Some((_, len)) if len > 0 => return Ok(true),
+                Some((there, len)) if len > 0 => return Ok(!is_known_void(companion.as_ref(), there)?),
                 // Empty, or no file.
                 Some(_) => {}
             }
@@ -249,6 +249,14 @@ impl Vfs {
             SQLITE_ACCESS_READWRITE => info.readable && info.writable,
             _ => info.readable,
         })
+    }
+}
+
+/// True if SQLite would open the journal that is there, to find no transaction in it.
+fn is_known_void(companion: Option<&(Arc<OpenDatabase>, Companion)>, there: FileId) -> Result<bool> {
+    match companion {
+        Some((database, Companion::Journal)) => database.db().durable_names().is_void_journal(there),
+        _ => Ok(false),
     }
 }
 

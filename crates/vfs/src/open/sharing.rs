@@ -32,7 +32,7 @@ mod policy;
 mod returning;
 mod watcher;
 
-use crate::db::durable_names::remove_empty_journal;
+use crate::db::durable_names::remove_void_journal;
 use crate::db::{Companion, tier};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
@@ -426,7 +426,7 @@ pub(crate) fn end_lingering(database: &Arc<OpenDatabase>) {
     watcher::end_lingering(database);
 }
 
-/// Leaves no empty journal beside a database that nobody uses.
+/// Leaves no void journal beside a database that nobody uses.
 fn clear_up(database: &OpenDatabase) {
     if database.db.durable_names().has_journal() {
         is_alone(database);
@@ -441,7 +441,7 @@ pub(super) fn clear_up_at_exit(database: &OpenDatabase) {
     }
 }
 
-/// True if no process uses the database, this one included. Then no empty journal is left.
+/// True if no process uses the database, this one included. Then no void journal is left.
 fn is_alone(database: &OpenDatabase) -> bool {
     let _one = database.ownership.becoming.lock();
     look_if_alone(database)
@@ -455,7 +455,7 @@ fn look_if_alone(database: &OpenDatabase) -> bool {
         && matches!(take_lease(database), LeaseAnswer::Granted);
     if may_be {
         // One that stays is taken for none.
-        let _ = remove_empty_journal(&database.db);
+        let _ = remove_void_journal(&database.db);
         database.db.durable_names().forget();
         release_lease(database);
     }

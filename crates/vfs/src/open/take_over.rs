@@ -15,7 +15,7 @@ use crate::commit::page_one::{is_wal_mode, says_wal_mode};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
-use crate::db::durable_names::remove_empty_journal;
+use crate::db::durable_names::remove_void_journal;
 use crate::db::tier::refused;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
@@ -81,13 +81,15 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     database.recovery.replay_waits.store(waits, Ordering::Release);
     // What recovery leaves: a database that its deltas take into WAL mode has a log now.
     db.file_end().set_committed_len(db.data().len()?);
-    // One that a process has left which used the database beside others, or in the mode TRUNCATE.
-    remove_empty_journal(db)?;
-    for companion in [Companion::Wal, Companion::Journal] {
-        let there = db.medium().identity(&db.companion_path(companion))?.is_some();
-        let is_kept = there && companion == Companion::Journal && database.rollback_log.find_kept_journal(db);
-        db.companions().set_alone(companion, !there || is_kept);
+    let lies_there =
+        |companion| Ok::<_, Error>(db.medium().identity(&db.companion_path(companion))?.is_some());
+    let is_kept = lies_there(Companion::Journal)? && database.rollback_log.find_kept_journal(db);
+    if !is_kept {
+        // One that a process has left which used the database beside others, or in the mode TRUNCATE or PERSIST.
+        remove_void_journal(db)?;
     }
+    db.companions().set_alone(Companion::Journal, is_kept || !lies_there(Companion::Journal)?);
+    db.companions().set_alone(Companion::Wal, !lies_there(Companion::Wal)?);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::db::companions::has_real_journal;
-use litefoot_sim::{Random, SimMedium};
+use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn database() -> (SimMedium, Db) {
 /// A journal with a transaction, whose name is durable.
 fn journal_of(db: &Db) -> Arc<dyn File> {
     let file = db.medium().open(Path::new(JOURNAL), FileKind::Journal, OpenMode::Create).unwrap();
-    file.write_at(b"transaction", 0).unwrap();
+    file.write_at(&transaction(1, 512), 0).unwrap();
     file.sync().unwrap();
     if !db.durable_names().has(Companion::Journal, &*file) {
         db.medium().sync_directory(Path::new("/")).unwrap();
@@ -39,20 +39,52 @@ fn after_cuts(medium: &SimMedium) -> Vec<Option<Vec<u8>>> {
     found
 }
 
+/// A journal's first bytes where its header is, and everything behind it.
+fn transaction(header: u8, bytes: usize) -> Vec<u8> {
+    [vec![header; HEADER_BYTES], vec![7; bytes - HEADER_BYTES]].concat()
+}
+
 #[test]
-fn a_journal_that_has_ended_is_empty_for_good_and_its_name_stays() {
+fn a_journal_that_has_ended_is_void_for_good_and_its_name_stays() {
     let (medium, db) = database();
     for _ in 0..3 {
-        drop(journal_of(&db));
-        assert_eq!(after_cuts(&medium), [Some(b"transaction".to_vec())]);
+        let journal = journal_of(&db);
+        assert_eq!(after_cuts(&medium), [Some(transaction(1, 512))]);
+        assert!(has_real_journal(&db).unwrap() && !db.durable_names().is_void_journal(journal.id()).unwrap());
         assert_eq!(end_journal(&db).unwrap(), JournalEnd::Ended);
-        assert_eq!(after_cuts(&medium), [Some(Vec::new())]);
-        assert!(!has_real_journal(&db).unwrap());
+        assert_eq!(after_cuts(&medium), [Some(transaction(0, 512))]);
+        assert!(!has_real_journal(&db).unwrap() && db.durable_names().is_void_journal(journal.id()).unwrap());
+        assert!(!db.durable_names().is_void_journal(db.file().id()).unwrap(), "another file");
     }
     // Without the sync the transaction could come back.
     let journal = journal_of(&db);
-    journal.set_len(0).unwrap();
-    assert!(after_cuts(&medium).contains(&Some(b"transaction".to_vec())));
+    journal.write_at(&[0; HEADER_BYTES], 0).unwrap();
+    assert!(after_cuts(&medium).contains(&Some(transaction(1, 512))));
+}
+
+#[test]
+fn a_journal_is_emptied_that_is_large_or_names_a_super_journal() {
+    let (medium, db) = database();
+    let journal = journal_of(&db);
+    let most = MOST_BYTES as u64;
+    let ends = [
+        (most, None, most),
+        (most + 1, None, 0),
+        (512, Some(MAGIC), 0),
+        (HEADER_BYTES as u64 - 1, None, 0),
+        (0, None, 0),
+    ];
+    for (len, name, expected) in ends {
+        journal.set_len(len).unwrap();
+        if let Some(name) = name {
+            journal.write_at(&name, len - name.len() as u64).unwrap();
+        }
+        journal.sync().unwrap();
+        assert_eq!(end_journal(&db).unwrap(), JournalEnd::Ended);
+        assert_eq!(journal.len().unwrap(), expected, "{len} bytes");
+        let lens = after_cuts(&medium).into_iter().map(|found| found.unwrap().len() as u64);
+        assert_eq!(lens.collect::<Vec<_>>(), [expected]);
+    }
 }
 
 #[test]
@@ -88,16 +120,38 @@ fn a_journal_that_nobody_has_synced_needs_no_sync_of_its_end() {
 }
 
 #[test]
-fn only_an_empty_journal_is_removed() {
+fn only_a_void_journal_is_removed() {
     let (medium, db) = database();
     let is_there = || medium.info(Path::new(JOURNAL)).unwrap().is_some();
-    remove_empty_journal(&db).unwrap();
-    let journal = journal_of(&db);
-    remove_empty_journal(&db).unwrap();
-    assert!(is_there());
-    journal.set_len(0).unwrap();
-    remove_empty_journal(&db).unwrap();
-    assert!(!is_there());
+    remove_void_journal(&db).unwrap();
+    for end in [|journal: &dyn File| journal.set_len(0), |journal: &dyn File| journal.write_at(&[0; 8], 0)] {
+        let journal = journal_of(&db);
+        remove_void_journal(&db).unwrap();
+        assert!(is_there());
+        end(&*journal).unwrap();
+        remove_void_journal(&db).unwrap();
+        assert!(!is_there());
+        db.durable_names().forget();
+        medium.sync_directory(Path::new("/")).unwrap();
+    }
+}
+
+/// The process that voided it may have died before its sync. A power cut may bring the name back, and must not bring back the transaction.
+#[test]
+fn a_journal_that_is_removed_never_comes_back_with_a_transaction() {
+    for is_synced in [true, false] {
+        let (medium, db) = database();
+        journal_of(&db).write_at(&[0; HEADER_BYTES], 0).unwrap();
+        let faults = if is_synced {
+            Faults::default()
+        } else {
+            Faults::ignoring(SyncSite::File(FileKind::Journal), None)
+        };
+        medium.set_faults(faults);
+        remove_void_journal(&db).unwrap();
+        let comes_back = after_cuts(&medium).into_iter().flatten().any(|bytes| bytes[0] != 0);
+        assert_eq!(comes_back, !is_synced);
+    }
 }
 
 #[test]
@@ -105,5 +159,5 @@ fn nothing_is_written_behind_a_closed_latch() {
     let (_medium, db) = database();
     let journal = journal_of(&db);
     db.latch().close("on purpose");
-    assert!(end_journal(&db).is_err() && journal.len().unwrap() > 0);
+    assert!(end_journal(&db).is_err() && !is_void(&*journal).unwrap());
 }

@@ -15,7 +15,7 @@
 
 use super::{GLANCE, LOOK_BACK, QUIET_LOOK_BACK, SharingFacts, level_between, release_lease, take_lease};
 use crate::db::companions::has_real_journal;
-use crate::db::durable_names::remove_empty_journal;
+use crate::db::durable_names::remove_void_journal;
 use crate::db::{Companion, Db};
 use crate::error::Result;
 use crate::open::ownership::Attention;
@@ -142,7 +142,7 @@ pub(super) fn come_back(database: &OpenDatabase) -> Return {
 /// one is deleted. Such a journal could come back, and roll later commits back.
 fn settle_files(db: &Db) -> Result<()> {
     db.sync()?;
-    remove_empty_journal(db)?;
+    remove_void_journal(db)?;
     let journal = db.companion_path(Companion::Journal);
     if db.medium().identity(&journal)?.is_some() {
         db.medium().open(&journal, FileKind::Journal, OpenMode::ReadWrite)?.sync()?;
