@@ -12,6 +12,12 @@ const LINES: usize = 60;
 /// The last lines that are kept of a command that counts no tests.
 const LAST_LINES: usize = 25;
 
+/// The lines that begin a sanitizer's report.
+const REPORT_BEGINS: [&str; 2] = ["WARNING: ThreadSanitizer:", "ERROR: AddressSanitizer:"];
+
+/// The line that ends it begins so.
+const REPORT_ENDS: &str = "SUMMARY: ";
+
 thread_local! {
     /// The failures of the steps that this thread runs, until [`take`] hands them out.
     static FOUND: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -29,6 +35,10 @@ pub struct Watch {
     said: Vec<String>,
     /// The last lines, whatever they say.
     last: VecDeque<String>,
+    /// What a sanitizer has reported: it ends a program without a word of its tests.
+    reported: Vec<String>,
+    /// True while a report goes on.
+    reports: bool,
 }
 
 impl Watch {
@@ -38,6 +48,11 @@ impl Watch {
             self.last.pop_front();
         }
         self.last.push_back(line.to_owned());
+        self.reports |= REPORT_BEGINS.iter().any(|begins| line.contains(begins));
+        if self.reports && self.reported.len() < LINES {
+            self.reported.push(line.to_owned());
+        }
+        self.reports &= !line.starts_with(REPORT_ENDS);
         if line.starts_with("running ") {
             self.said.clear();
         } else if line == "failures:" || !self.said.is_empty() {
@@ -51,9 +66,9 @@ impl Watch {
         }
     }
 
-    /// Keeps the last lines of a command that failed, and counted no test that did.
+    /// Keeps the reports and the last lines of a command that failed, and counted no test that did.
     pub fn ended_badly(self, command: &str) {
-        keep(std::iter::once(format!("{command}:")).chain(self.last));
+        keep(std::iter::once(format!("{command}:")).chain(self.reported).chain(self.last));
     }
 }
 
@@ -79,5 +94,22 @@ mod tests {
             watch.see(line);
         }
         assert_eq!(take(), told);
+    }
+
+    #[test]
+    fn the_reports_of_a_sanitizer_are_kept() {
+        let report = [
+            "WARNING: ThreadSanitizer: data race (pid=7)",
+            "  Write of size 8",
+            "SUMMARY: ThreadSanitizer: x",
+        ];
+        let mut watch = Watch::default();
+        for line in ["running 1 test"].iter().chain(&report).chain(&["test a ... ok"; 30]) {
+            watch.see(line);
+        }
+        watch.ended_badly("cargo test");
+        let kept = take();
+        assert_eq!((kept[0].as_str(), &kept[1..4]), ("cargo test:", &report.map(String::from)[..]));
+        assert_eq!(kept.len(), 4 + LAST_LINES);
     }
 }

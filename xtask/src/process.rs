@@ -62,7 +62,7 @@ pub fn tally(command: &mut Command) -> Result<Tally> {
 }
 
 /// Runs a command whose reasons may stand on its standard error, which is read as its output is.
-fn tally_of_all_output(command: &mut Command) -> Result<Tally> {
+pub fn tally_of_all_output(command: &mut Command) -> Result<Tally> {
     let (output, input) = pipe()?;
     let errors = input.try_clone().map_err(|error| format!("a pipe cannot be copied: {error}"))?;
     count(command.stdout(input).stderr(errors), output)

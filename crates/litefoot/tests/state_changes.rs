@@ -6,7 +6,8 @@
 use litefoot::rusqlite::{Connection, OpenFlags};
 use litefoot::{Options, Vfs};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
-use litefoot_storage::file::FileKind;
+use litefoot_storage::file::{FileKind, Medium as _, OpenMode};
+use litefoot_storage::rollback_journal::MAGIC;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -55,8 +56,8 @@ fn unsound(medium: &SimMedium, expected: i64, number: i64) -> usize {
 fn each_sync_on_the_way_back_is_needed() {
     for (mode, synchronous, site) in [
         ("persist", "OFF", SyncSite::File(FileKind::Database)),
-        ("persist", "OFF", SyncSite::File(FileKind::Journal)),
-        // The journal that is left empty is removed.
+        // The journal that is left void or empty is removed.
+        ("persist", "OFF", SyncSite::Directory),
         ("truncate", "NORMAL", SyncSite::Directory),
         ("delete", "FULL", SyncSite::Directory),
     ] {
@@ -105,6 +106,38 @@ fn what_a_process_before_has_not_synced_is_durable_below_the_first_commit() {
         db.execute_batch("CREATE TABLE n AS SELECT 2 AS n").unwrap();
         assert!(vfs.databases()[0].is_owned());
         assert_eq!(unsound(&medium, 9, 2), 0, "{mode} {synchronous}");
+    }
+}
+
+/// A process was killed before it had synced that its journal is void, and the next one with a log. The sync of the log's name
+/// makes the removal durable.
+#[test]
+fn a_journal_that_is_removed_never_comes_back_with_its_transaction() {
+    for is_left_out in [false, true] {
+        let before = SimMedium::new();
+        let killed = on(&before).1.open("/app.db").unwrap();
+        killed.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(v); CREATE TABLE n(n)").unwrap();
+        killed.execute_batch("INSERT INTO n VALUES(1)").unwrap();
+        insert(&killed, 2);
+        killed.query_row("PRAGMA wal_checkpoint", [], |_| Ok(())).unwrap();
+        insert(&killed, 1);
+        let medium = before.copy();
+        let journal =
+            medium.open(Path::new("/app.db-journal"), FileKind::Journal, OpenMode::CreateNew).unwrap();
+        // The database had one page before it, of 4,096 bytes.
+        let numbers = [0_u32, 0, 1, 512, 4096].map(u32::to_be_bytes).concat();
+        journal.write_at(&[&MAGIC, &numbers[..], &[0; 484]].concat(), 0).unwrap();
+        journal.sync().unwrap();
+        medium.sync_directory(Path::new("/")).unwrap();
+        journal.write_at(&[0; 28], 0).unwrap();
+        if is_left_out {
+            medium.set_faults(Faults::ignoring(SyncSite::Directory, None));
+        }
+        let (vfs, _) = on(&medium);
+        let db = vfs.open("/app.db").unwrap();
+        insert(&db, 4);
+        assert!(!medium.files().iter().any(|(path, ..)| path == Path::new("/app.db-journal")));
+        assert_eq!(unsound(&medium, 7, 1) > 0, is_left_out);
     }
 }
 

@@ -16,7 +16,8 @@
 //! 1. The file is kept open while its name is known. No other file gets its identity, so a file of that identity at that path is
 //!    the one whose name was made durable.
 //! 2. The caller of [`end_journal`] holds the lock under which SQLite deletes a journal: no other process has a transaction in it.
-//! 3. A journal is removed only once its end is durable. Else a power cut could bring both back, beside later commits.
+//! 3. The directory is synced between [`remove_void_journal`] and the end of the first commit, for the log's name. The process
+//!    that voided the journal may have died before its sync: a power cut could bring the transaction back, beside later commits.
 
 use super::companions::is_void;
 use super::{Companion, Db};
@@ -133,21 +134,18 @@ fn stays_whole(journal: &dyn File) -> Result<bool> {
     Ok(last != MAGIC)
 }
 
-/// Removes a void journal. No other process has the database open, or can open it now. What others have put in its place, a
-/// link or a pipe, stays.
+/// Removes a void journal. No other process has the database open, or can open it now. What
+/// others have put in its place, a link or a pipe, stays. So does what lies beside another database that has got the name.
 pub(crate) fn remove_void_journal(db: &Db) -> Result<()> {
     let (medium, path) = (db.medium(), db.companion_path(Companion::Journal));
-    let Some(there) = medium.info(&path)?.filter(|there| there.is_file && there.readable && there.writable)
-    else {
-        return Ok(());
-    };
-    if medium.unlinked_identity(&path)? != Some(there.id) {
+    let there = medium.info(&path)?.filter(|there| there.is_file && there.readable);
+    if there.is_none()
+        || !db.has_its_name()
+        || medium.unlinked_identity(&path)? != there.map(|there| there.id)
+    {
         return Ok(());
     }
-    let journal = medium.open(&path, FileKind::Journal, OpenMode::ReadWrite)?;
-    if journal.id() == there.id && is_void(&*journal)? {
-        // The process that has ended it may have died before that was durable.
-        db.latch().watch(journal.sync())?;
+    if is_void(&*medium.open(&path, FileKind::Journal, OpenMode::ReadOnly)?)? {
         medium.delete(&path)?;
     }
     Ok(())

@@ -84,8 +84,8 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     let lies_there =
         |companion| Ok::<_, Error>(db.medium().identity(&db.companion_path(companion))?.is_some());
     let is_kept = lies_there(Companion::Journal)? && database.rollback_log.find_kept_journal(db);
+    // One that a process has left which used the database beside others, or in the mode TRUNCATE or PERSIST.
     if !is_kept {
-        // One that a process has left which used the database beside others, or in the mode TRUNCATE or PERSIST.
         remove_void_journal(db)?;
     }
     db.companions().set_alone(Companion::Journal, is_kept || !lies_there(Companion::Journal)?);

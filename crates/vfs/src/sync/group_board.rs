@@ -231,7 +231,7 @@ mod tests {
         owners.set_open(true);
         let written = [AtomicU64::new(0), AtomicU64::new(0)];
         std::thread::scope(|scope| {
-            for seat in 0..2 {
+            let reading = [0, 1].map(|seat| {
                 let (members, written) = (&members, &written);
                 scope.spawn(move || {
                     let mut seen = 0;
@@ -246,8 +246,8 @@ mod tests {
                         }
                         std::thread::yield_now();
                     }
-                });
-            }
+                })
+            });
             let mut done = 0;
             while done < 300 {
                 owners.gate().set(0b1000);
@@ -260,6 +260,8 @@ mod tests {
                 owners.gate().open(0b1000);
                 std::thread::yield_now();
             }
+            // The thread sanitizer sees a thread that is joined, and not what a scope waits for.
+            reading.into_iter().for_each(|thread| thread.join().unwrap());
         });
     }
 }

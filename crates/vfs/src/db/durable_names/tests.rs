@@ -1,6 +1,6 @@
 use super::*;
 use crate::db::companions::has_real_journal;
-use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
+use litefoot_sim::{Random, SimMedium};
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::Path;
 
@@ -132,25 +132,6 @@ fn only_a_void_journal_is_removed() {
         remove_void_journal(&db).unwrap();
         assert!(!is_there());
         db.durable_names().forget();
-        medium.sync_directory(Path::new("/")).unwrap();
-    }
-}
-
-/// The process that voided it may have died before its sync. A power cut may bring the name back, and must not bring back the transaction.
-#[test]
-fn a_journal_that_is_removed_never_comes_back_with_a_transaction() {
-    for is_synced in [true, false] {
-        let (medium, db) = database();
-        journal_of(&db).write_at(&[0; HEADER_BYTES], 0).unwrap();
-        let faults = if is_synced {
-            Faults::default()
-        } else {
-            Faults::ignoring(SyncSite::File(FileKind::Journal), None)
-        };
-        medium.set_faults(faults);
-        remove_void_journal(&db).unwrap();
-        let comes_back = after_cuts(&medium).into_iter().flatten().any(|bytes| bytes[0] != 0);
-        assert_eq!(comes_back, !is_synced);
     }
 }
 

@@ -14,14 +14,14 @@
 //! ended ([`Hold`]). A reader that goes on for long makes that vain. Each time in vain doubles the time until the next.
 
 use super::{GLANCE, LOOK_BACK, QUIET_LOOK_BACK, SharingFacts, level_between, release_lease, take_lease};
+use crate::db::Db;
 use crate::db::companions::has_real_journal;
 use crate::db::durable_names::remove_void_journal;
-use crate::db::{Companion, Db};
 use crate::error::Result;
 use crate::open::ownership::Attention;
 use crate::open::{OpenDatabase, open_tier};
 use crate::sync::file_locks::Change as LockChange;
-use litefoot_storage::file::{FileKind, LeaseAnswer, OpenMode, parent_directory};
+use litefoot_storage::file::{LeaseAnswer, parent_directory};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -143,10 +143,6 @@ pub(super) fn come_back(database: &OpenDatabase) -> Return {
 fn settle_files(db: &Db) -> Result<()> {
     db.sync()?;
     remove_void_journal(db)?;
-    let journal = db.companion_path(Companion::Journal);
-    if db.medium().identity(&journal)?.is_some() {
-        db.medium().open(&journal, FileKind::Journal, OpenMode::ReadWrite)?.sync()?;
-    }
     Ok(db.medium().sync_directory(parent_directory(db.path()))?)
 }
 
