@@ -73,8 +73,9 @@ impl MainFile {
             Some(true) if first >= READ_SLOTS && !exclusive => self.note_snapshot(),
             Some(true) => {}
             Some(false) => {
+                // No writer of this process was in the way.
                 if begins_to_write {
-                    self.write_refused();
+                    self.write_refused_by_others();
                 }
                 return Err(Error::Busy);
             }
@@ -108,6 +109,7 @@ mod tests {
     use crate::options::Options;
     use crate::sync::lock_table::Level;
     use crate::sync::owner_lock::LOCK_OFFSET;
+    use crate::sync::refused_writer;
     use litefoot_sim::{Random, SimMedium};
     use litefoot_storage::file::{File, FileKind, Medium, OpenMode, RangeLock};
     use std::path::Path;
@@ -248,6 +250,24 @@ mod tests {
         for main in [&mut file, &mut other] {
             main.shm_unlock(READ_SLOTS + 1, 1).unwrap();
         }
+    }
+
+    #[test]
+    fn a_writer_that_another_process_keeps_out_sleeps_as_with_sqlite_alone() {
+        /// Where SQLite has the lock of a writer in the wal-index (file format, section 4).
+        const WRITE_LOCK_BYTE: u64 = 120;
+        let (medium, _others, [mut file, _other]) = two_beside_others();
+        let (medium, path): (Arc<dyn Medium>, _) = (Arc::new(medium), Path::new("/app.db-shm"));
+        file.database.wal_index().join_file(&medium, path).unwrap();
+        file.shm_lock(READ_SLOTS + 1, 1, false).unwrap();
+        let theirs = medium.open(path, FileKind::WalIndex, OpenMode::ReadWrite).unwrap();
+        assert!(theirs.lock_range(WRITE_LOCK_BYTE, 1, RangeLock::Exclusive).unwrap());
+        assert!(matches!(write_slot(&mut file), Err(Error::Busy)));
+        assert!(file.refused.is_some() && !refused_writer::has_note());
+        assert!(theirs.lock_range(WRITE_LOCK_BYTE, 1, RangeLock::None).unwrap());
+        write_slot(&mut file).unwrap();
+        file.shm_unlock(WRITE_SLOT, 1).unwrap();
+        file.shm_unlock(READ_SLOTS + 1, 1).unwrap();
     }
 
     #[test]

@@ -187,10 +187,22 @@ impl MainFile {
         }
     }
 
+    /// The same where another process writes. The queue knows nothing of its end, so the next sleep is a plain one: to end it
+    /// early would use an attempt of SQLite's busy handler up.
+    pub(super) fn write_refused_by_others(&mut self) {
+        self.forget_owed();
+        self.note_attempt();
+    }
+
     pub(super) fn leave_note(&mut self) {
+        let attempts = self.note_attempt();
+        refused_writer::note(self.database.writer_queue(), self.id, attempts);
+    }
+
+    fn note_attempt(&mut self) -> Attempts {
         let attempts = Attempts::another(self.refused, Instant::now());
         self.refused = Some(attempts);
-        refused_writer::note(self.database.writer_queue(), self.id, attempts);
+        attempts
     }
 
     /// Gives slots back; the end of a transaction queues what it has completed.
