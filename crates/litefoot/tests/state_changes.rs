@@ -109,10 +109,9 @@ fn what_a_process_before_has_not_synced_is_durable_below_the_first_commit() {
     }
 }
 
-/// A process was killed before it had synced that its journal is void, and the next one with a log. The sync of the log's name
-/// makes the removal durable.
+/// A process was killed before it had synced that its journal is void, and the next one with a log.
 #[test]
-fn a_journal_that_is_removed_never_comes_back_with_its_transaction() {
+fn a_void_journal_that_is_found_never_comes_back_with_its_transaction() {
     for is_left_out in [false, true] {
         let before = SimMedium::new();
         let killed = on(&before).1.open("/app.db").unwrap();
@@ -131,12 +130,11 @@ fn a_journal_that_is_removed_never_comes_back_with_its_transaction() {
         medium.sync_directory(Path::new("/")).unwrap();
         journal.write_at(&[0; 28], 0).unwrap();
         if is_left_out {
-            medium.set_faults(Faults::ignoring(SyncSite::Directory, None));
+            medium.set_faults(Faults::ignoring(SyncSite::File(FileKind::Journal), Some(0)));
         }
         let (vfs, _) = on(&medium);
         let db = vfs.open("/app.db").unwrap();
         insert(&db, 4);
-        assert!(!medium.files().iter().any(|(path, ..)| path == Path::new("/app.db-journal")));
         assert_eq!(unsound(&medium, 7, 1) > 0, is_left_out);
     }
 }

@@ -10,14 +10,15 @@
 //!    whose header is zeros for none, as it does in the mode PERSIST. So the end of a transaction is durable with one write,
 //!    and the next transaction needs no sync of the name. A change of length would cost the file system's own journal a commit.
 //! 2. A journal that is large, or names a super-journal at its end, is emptied: SQLite could find that name behind a later one.
-//! 3. [`DurableNames::forget`] leaves no file open, and [`remove_void_journal`] no void journal beside an unused database.
+//! 3. [`DurableNames::forget`] leaves no file open, and [`remove_void_journal`] no void journal beside an unused database. One that was
+//!    found when a process opens the database stays, unless it is empty: to look at a database changes nothing.
 //!
 //! # Invariants
 //! 1. The file is kept open while its name is known. No other file gets its identity, so a file of that identity at that path is
 //!    the one whose name was made durable.
 //! 2. The caller of [`end_journal`] holds the lock under which SQLite deletes a journal: no other process has a transaction in it.
-//! 3. The directory is synced between [`remove_void_journal`] and the end of the first commit, for the log's name. The process
-//!    that voided the journal may have died before its sync: a power cut could bring the transaction back, beside later commits.
+//! 3. Before the first commit behind [`remove_void_journal`] the directory is synced, and [`settle_void_journal`] syncs what stays. The
+//!    process that voided the journal may have died before its sync: a power cut could bring the transaction back, beside later commits.
 
 use super::companions::is_void;
 use super::{Companion, Db};
@@ -134,21 +135,37 @@ fn stays_whole(journal: &dyn File) -> Result<bool> {
     Ok(last != MAGIC)
 }
 
-/// Removes a void journal. No other process has the database open, or can open it now. What
-/// others have put in its place, a link or a pipe, stays. So does what lies beside another database that has got the name.
+/// Removes a void journal. No other process has the database open, or can open it now.
 pub(crate) fn remove_void_journal(db: &Db) -> Result<()> {
+    match void_journal(db)? {
+        Some(journal) => Ok(db.medium().delete(journal.path())?),
+        None => Ok(()),
+    }
+}
+
+/// Makes the end of a void journal durable that was found when the database is taken over, and removes an empty one. To look at a
+/// database changes nothing else.
+pub(crate) fn settle_void_journal(db: &Db) -> Result<()> {
+    let Some(journal) = void_journal(db)? else { return Ok(()) };
+    if journal.is_empty()? {
+        return Ok(db.medium().delete(journal.path())?);
+    }
+    Ok(db.latch().watch(journal.sync())?)
+}
+
+/// A void journal beside a database. What others have put in its place, a link or a pipe, is none. Nor is what lies beside another
+/// database that has got the name.
+fn void_journal(db: &Db) -> Result<Option<Arc<dyn File>>> {
     let (medium, path) = (db.medium(), db.companion_path(Companion::Journal));
     let there = medium.info(&path)?.filter(|there| there.is_file && there.readable);
     if there.is_none()
         || !db.has_its_name()
         || medium.unlinked_identity(&path)? != there.map(|there| there.id)
     {
-        return Ok(());
+        return Ok(None);
     }
-    if is_void(&*medium.open(&path, FileKind::Journal, OpenMode::ReadOnly)?)? {
-        medium.delete(&path)?;
-    }
-    Ok(())
+    let journal = medium.open(&path, FileKind::Journal, OpenMode::ReadOnly)?;
+    Ok(is_void(&*journal)?.then_some(journal))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::commit::page_one::{is_wal_mode, says_wal_mode};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::companions::has_real_journal;
-use crate::db::durable_names::remove_void_journal;
+use crate::db::durable_names::settle_void_journal;
 use crate::db::tier::refused;
 use crate::db::{Companion, Db};
 use crate::error::{Error, Result};
@@ -86,7 +86,7 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     let is_kept = lies_there(Companion::Journal)? && database.rollback_log.find_kept_journal(db);
     // One that a process has left which used the database beside others, or in the mode TRUNCATE or PERSIST.
     if !is_kept {
-        remove_void_journal(db)?;
+        settle_void_journal(db)?;
     }
     db.companions().set_alone(Companion::Journal, is_kept || !lies_there(Companion::Journal)?);
     db.companions().set_alone(Companion::Wal, !lies_there(Companion::Wal)?);
