@@ -27,7 +27,9 @@ const SCALES: [f64; 7] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6];
 /// The whole number that gives the real at a scale.
 fn decimal(real: f64, scale: f64) -> Option<i64> {
     let whole = (real * scale).round();
-    let is_exact = whole.abs() < (1i64 << 53) as f64 && (whole / scale).to_bits() == real.to_bits();
+    // By way of the whole number, which has no negative zero.
+    let is_exact =
+        whole.abs() < (1i64 << 53) as f64 && (whole as i64 as f64 / scale).to_bits() == real.to_bits();
     is_exact.then_some(whole as i64)
 }
 

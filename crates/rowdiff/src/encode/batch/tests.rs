@@ -8,13 +8,14 @@ const ENVELOPE: Envelope =
     Envelope { source: [7; 16], epoch: 1, first: 5, last: 14, time_ms: 1_700_000_000_000 };
 
 fn any(random: &mut fastrand::Rng) -> Value {
-    match random.u8(..7) {
+    match random.u8(..8) {
         0 => Value::Null,
         1 => Value::Integer(random.i64(..)),
         2 => Value::Integer(random.i64(-3..3)),
         3 => Value::Real(random.i32(..) as f64 / 100.0),
         4 => Value::Real(random.f64() - 0.5),
-        5 => Value::Text((0..random.u8(..9)).map(|_| random.u8(..)).collect()),
+        5 => Value::Real(-0.0),
+        6 => Value::Text((0..random.u8(..9)).map(|_| random.u8(..)).collect()),
         _ => Value::Blob((0..random.u8(..9)).map(|_| random.u8(..)).collect()),
     }
 }
