@@ -13,10 +13,12 @@
 //! | `deliver` | until a batch has arrived, and when somebody else delivers |
 //! | [`lines`] | lines of JSON, to standard output or into a directory |
 //! | [`postgres`] | tables of PostgreSQL |
+//! | [`collect`] | a collector, which takes batches of many devices into PostgreSQL |
 //! | `nats` | a stream of NATS JetStream; with the feature of this name |
 //! | `error` | what can go wrong, by what is to be done about it |
 
 mod batch;
+pub mod collect;
 mod deliver;
 mod error;
 pub mod lines;

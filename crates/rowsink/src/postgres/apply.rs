@@ -17,11 +17,29 @@ pub(super) const SETUP: &str = "
       updated timestamptz NOT NULL DEFAULT now());
     CREATE TABLE IF NOT EXISTS litefoot.source_table(source uuid, name text, parked text, PRIMARY KEY (source, name));";
 
+/// The reason that a conversation came to nothing.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The server said no, or was lost.
+    Server(Error),
+    /// What was to be taken cannot be read.
+    Batch(String),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed::Server(error)
+    }
+}
+
+/// The further parts of a batch, one after the other; `None` behind the last.
+pub(crate) type More<'a> = dyn FnMut() -> std::result::Result<Option<Vec<TableChanges>>, String> + Send + 'a;
+
 type Result<T> = std::result::Result<T, Error>;
 type Parameters<'a> = Vec<&'a (dyn ToSql + Sync)>;
 
 /// Where the destination stands with a source.
-pub(super) async fn position(client: &Client, origin: &Origin) -> Result<Option<Position>> {
+pub(crate) async fn position(client: &Client, origin: &Origin) -> Result<Option<Position>> {
     let select = "SELECT epoch, seq, token FROM litefoot.source WHERE source = $1::text::uuid";
     let found = client.query_opt(select, &[&origin.source_text()]).await?;
     found
@@ -39,21 +57,31 @@ fn number(stored: i64) -> u64 {
     stored.cast_unsigned()
 }
 
-/// Takes a batch, whole or not at all.
-pub(super) async fn apply(client: &mut Client, schema: &str, batch: &Batch) -> Result<Applied> {
+/// Takes a batch, whole or not at all: the tables that are in it, and those of `more`.
+pub(crate) async fn apply(
+    client: &mut Client,
+    schema: &str,
+    batch: &Batch,
+    more: &mut More<'_>,
+) -> std::result::Result<Applied, Failed> {
     let transaction = client.transaction().await?;
     if !advance(&transaction, batch).await? {
         transaction.rollback().await?;
         return Ok(Applied::NotNext(position(client, &batch.origin).await?));
     }
-    let mut taking =
-        Taking { schema, batch, source: batch.origin.source_text(), bytes: 0, parked: Vec::new() };
-    let mut known = taking.known(&transaction).await?;
+    let source = batch.origin.source_text();
+    let mut taking = Taking { schema, batch, source, known: HashMap::new(), bytes: 0, parked: Vec::new() };
+    taking.know(&transaction).await?;
     if batch.is_whole {
-        taking.forget_others(&transaction, &mut known).await?;
+        taking.forget_all(&transaction).await?;
     }
     for table in &batch.tables {
-        taking.table(&transaction, table, &known).await?;
+        taking.table(&transaction, table).await?;
+    }
+    while let Some(tables) = more().map_err(Failed::Batch)? {
+        for table in &tables {
+            taking.table(&transaction, table).await?;
+        }
     }
     transaction.commit().await?;
     Ok(Applied::Done { bytes: taking.bytes, parked: taking.parked })
@@ -80,33 +108,32 @@ struct Taking<'a> {
     schema: &'a str,
     batch: &'a Batch,
     source: String,
+    /// The tables of the source, and why one is parked.
+    known: HashMap<String, Option<String>>,
     bytes: u64,
     parked: Vec<Parked>,
 }
 
 impl Taking<'_> {
-    /// The tables of the source, and why one is parked.
-    async fn known(&self, transaction: &Transaction<'_>) -> Result<HashMap<String, Option<String>>> {
+    async fn know(&mut self, transaction: &Transaction<'_>) -> Result<()> {
         let select = "SELECT name, parked FROM litefoot.source_table WHERE source = $1::text::uuid";
-        let rows = transaction.query(select, &[&self.source]).await?;
-        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        for row in transaction.query(select, &[&self.source]).await? {
+            self.known.insert(row.try_get(0)?, row.try_get(1)?);
+        }
+        Ok(())
     }
 
     /// A whole batch: tables that are not in it are gone, and none is parked.
-    async fn forget_others(
-        &self,
-        transaction: &Transaction<'_>,
-        known: &mut HashMap<String, Option<String>>,
-    ) -> Result<()> {
-        for name in known.keys() {
-            self.forget(transaction, name).await?;
+    async fn forget_all(&mut self, transaction: &Transaction<'_>) -> Result<()> {
+        for name in std::mem::take(&mut self.known).into_keys() {
+            self.forget(transaction, &name).await?;
         }
-        known.clear();
         Ok(())
     }
 
     /// The rows of a table of this source go.
-    async fn forget(&self, transaction: &Transaction<'_>, name: &str) -> Result<()> {
+    async fn forget(&mut self, transaction: &Transaction<'_>, name: &str) -> Result<()> {
+        self.known.remove(name);
         if !columns(transaction, self.schema, name).await?.is_empty() {
             let table = format!("{}.{}", quote(self.schema), quote(name));
             let delete = format!("DELETE FROM {table} WHERE _source = $1::text::uuid");
@@ -117,12 +144,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    async fn table(
-        &mut self,
-        transaction: &Transaction<'_>,
-        changes: &TableChanges,
-        known: &HashMap<String, Option<String>>,
-    ) -> Result<()> {
+    async fn table(&mut self, transaction: &Transaction<'_>, changes: &TableChanges) -> Result<()> {
         let Some(after) = &changes.after else {
             let name = changes.pair().table().name.clone();
             return self.forget(transaction, &name).await;
@@ -130,8 +152,9 @@ impl Taking<'_> {
         if let Some(before) = changes.before.as_ref().filter(|before| before.name != after.name) {
             self.forget(transaction, &before.name).await?;
         }
-        if let Some(Some(why)) = known.get(&after.name) {
-            self.parked.push(Parked { table: after.name.clone(), why: why.clone() });
+        if let Some(Some(why)) = self.known.get(&after.name) {
+            let why = why.clone();
+            self.park(&after.name, why);
             return Ok(());
         }
         let followed = match &changes.before {
@@ -139,13 +162,14 @@ impl Taking<'_> {
             _ => Ok(()),
         };
         // One definition at a time: devices share the tables.
-        let is_new = !known.contains_key(&after.name) || changes.pair().is_altered();
+        let is_new = !self.known.contains_key(&after.name) || changes.pair().is_altered();
         if is_new {
             transaction.batch_execute("SELECT pg_advisory_xact_lock(7813522)").await?;
         }
         let found = columns(transaction, self.schema, &after.name).await?;
         let target = followed.and_then(|()| Target::new(self.schema, after, &found));
         let parked = target.as_ref().err();
+        self.known.insert(after.name.clone(), parked.cloned());
         if is_new || parked.is_some() {
             let note = "INSERT INTO litefoot.source_table VALUES ($1::text::uuid, $2, $3)
                         ON CONFLICT (source, name) DO UPDATE SET parked = excluded.parked";
@@ -161,9 +185,16 @@ impl Taking<'_> {
                 self.rows(transaction, after, &target, &changes.changes).await
             }
             Err(why) => {
-                self.parked.push(Parked { table: after.name.clone(), why });
+                self.park(&after.name, why);
                 Ok(())
             }
+        }
+    }
+
+    /// Notes that a table is left out. It may come in several parts.
+    fn park(&mut self, table: &str, why: String) {
+        if !self.parked.iter().any(|parked| parked.table == table) {
+            self.parked.push(Parked { table: table.to_owned(), why });
         }
     }
 
@@ -232,7 +263,7 @@ async fn columns(transaction: &Transaction<'_>, schema: &str, table: &str) -> Re
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-fn parameter(cells: &Cells) -> &(dyn ToSql + Sync) {
+pub(super) fn parameter(cells: &Cells) -> &(dyn ToSql + Sync) {
     match cells {
         Cells::Bigint(cells) => cells,
         Cells::Float(cells) => cells,

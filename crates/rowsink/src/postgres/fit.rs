@@ -4,7 +4,7 @@ use litefoot_rowdiff::{Affinity, Column, Value};
 use serde_json::{Value as Json, json};
 
 /// The type of a column at the destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Bigint,
     Float,
@@ -86,7 +86,11 @@ impl Cells {
                 cells.last().is_some_and(Option::is_some)
             }
             (Cells::Text(cells), value) => {
-                cells.push(if let Value::Text(text) = value { text_of(text) } else { None });
+                cells.push(if let Value::Text(text) = value {
+                    text_of(text).map(str::to_owned)
+                } else {
+                    None
+                });
                 cells.last().is_some_and(Option::is_some)
             }
             (Cells::Bytea(cells), value) => {
@@ -107,8 +111,8 @@ impl Cells {
 }
 
 /// A text that PostgreSQL takes: UTF-8 without NUL.
-fn text_of(text: &[u8]) -> Option<String> {
-    std::str::from_utf8(text).ok().filter(|text| !text.contains('\0')).map(str::to_owned)
+pub(super) fn text_of(text: &[u8]) -> Option<&str> {
+    std::str::from_utf8(text).ok().filter(|text| !text.contains('\0'))
 }
 
 /// A value in `_misfit`. What JSONB does not hold is there in hexadecimal, as lines of JSON have it.

@@ -23,12 +23,17 @@
 //! | `fit` | which type a column gets, and whether a value fits |
 //! | `table` | the statements for a table |
 //! | `apply` | the transaction of a batch |
+//! | `group` | the transaction of batches of many sources |
+//! | `copy` | rows as COPY reads them |
 
-mod apply;
+pub(crate) mod apply;
+mod copy;
 mod fit;
+pub(crate) mod group;
 mod table;
 
 use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
+use apply::Failed;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::config::Host;
@@ -41,12 +46,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// A database of PostgreSQL.
 pub struct Postgres {
-    config: Config,
-    place: String,
+    session: Session,
     schema: String,
-    answer: Duration,
     runtime: Runtime,
-    client: Option<Client>,
 }
 
 impl Postgres {
@@ -55,65 +57,86 @@ impl Postgres {
     /// # Errors
     /// The URL is none of PostgreSQL's.
     pub fn new(url: &str, schema: &str) -> Result<Postgres> {
-        // The parser's own error may repeat the URL, and with it the password.
-        let refused = || Error::Refused {
-            place: "postgres://…".to_owned(),
-            why: "the URL cannot be read: write postgres://USER@HOST:PORT/DATABASE".to_owned(),
-        };
-        let mut config: Config = url.parse().map_err(|_| refused())?;
-        config.connect_timeout(CONNECT).keepalives_idle(CONNECT).application_name("litefoot ship");
+        let session = Session::new(url, "litefoot ship")?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Error::Refused { place: place(&config), why: error.to_string() })?;
-        Ok(Postgres {
-            place: place(&config),
-            config,
-            schema: schema.to_owned(),
-            answer: ANSWER,
-            runtime,
-            client: None,
-        })
+        let runtime = runtime
+            .map_err(|error| Error::Refused { place: session.place.clone(), why: error.to_string() })?;
+        Ok(Postgres { session, schema: schema.to_owned(), runtime })
     }
 
     /// Connects with a password, which is not in the URL.
     #[must_use]
     pub fn with_password(mut self, password: Option<&str>) -> Postgres {
-        if let Some(password) = password {
-            self.config.password(password);
-        }
+        self.session.set_password(password);
         self
     }
 
     /// Waits at most so long for an answer.
     #[must_use]
     pub fn with_answer_within(mut self, answer: Duration) -> Postgres {
-        self.answer = answer;
+        self.session.answer = answer;
         self
     }
+}
 
-    /// Runs a conversation with the server. Where it fails, its connection is given up: its state is unknown.
-    fn converse<T>(
+/// The way to a database, and the connection that is open.
+pub(crate) struct Session {
+    config: Config,
+    place: String,
+    answer: Duration,
+    client: Option<Client>,
+}
+
+impl Session {
+    /// A way by its URL. Nothing is connected yet.
+    pub(crate) fn new(url: &str, program: &str) -> Result<Session> {
+        // The parser's own error may repeat the URL, and with it the password.
+        let refused = || Error::Refused {
+            place: "postgres://…".to_owned(),
+            why: "the URL cannot be read: write postgres://USER@HOST:PORT/DATABASE".to_owned(),
+        };
+        let mut config: Config = url.parse().map_err(|_| refused())?;
+        config.connect_timeout(CONNECT).keepalives_idle(CONNECT).application_name(program);
+        Ok(Session { place: place(&config), config, answer: ANSWER, client: None })
+    }
+
+    pub(crate) fn set_password(&mut self, password: Option<&str>) {
+        if let Some(password) = password {
+            self.config.password(password);
+        }
+    }
+
+    /// Talks with the server. Where that fails, the connection is given up: its state is unknown.
+    pub(crate) async fn converse<T>(
         &mut self,
-        talk: impl AsyncFnOnce(&mut Client) -> std::result::Result<T, tokio_postgres::Error>,
+        talk: impl AsyncFnOnce(&mut Client) -> std::result::Result<T, Failed>,
     ) -> Result<T> {
-        let (config, known, answer) = (&self.config, self.client.take(), self.answer);
-        let outcome = self.runtime.block_on(async {
-            tokio::time::timeout(answer, async {
-                let mut client = match known.filter(|client| !client.is_closed()) {
-                    Some(client) => client,
-                    None => connect(config).await?,
-                };
-                let found = talk(&mut client).await?;
-                Ok((client, found))
-            })
-            .await
+        let answer = self.answer;
+        self.converse_within(answer, talk).await
+    }
+
+    /// The same, with so much time for the answer.
+    pub(crate) async fn converse_within<T>(
+        &mut self,
+        answer: Duration,
+        talk: impl AsyncFnOnce(&mut Client) -> std::result::Result<T, Failed>,
+    ) -> Result<T> {
+        let (config, known) = (&self.config, self.client.take());
+        let outcome = tokio::time::timeout(answer, async {
+            let mut client = match known.filter(|client| !client.is_closed()) {
+                Some(client) => client,
+                None => connect(config).await?,
+            };
+            let found = talk(&mut client).await?;
+            Ok((client, found))
         });
-        match outcome {
+        match outcome.await {
             Ok(Ok((client, found))) => {
                 self.client = Some(client);
                 Ok(found)
             }
-            Ok(Err(error)) => Err(self.of(&error)),
+            Ok(Err(Failed::Server(error))) => Err(self.of(&error)),
+            Ok(Err(Failed::Batch(why))) => Err(Error::Refused { place: self.place.clone(), why }),
             Err(_) => Err(Error::Unreachable {
                 place: self.place.clone(),
                 why: format!("no answer for {} seconds", answer.as_secs()),
@@ -170,16 +193,18 @@ fn is_transient(error: &tokio_postgres::Error) -> bool {
 
 impl Destination for Postgres {
     fn place(&self) -> &str {
-        &self.place
+        &self.session.place
     }
 
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {
-        let origin = *origin;
-        self.converse(async |client| apply::position(client, &origin).await)
+        let (session, origin) = (&mut self.session, *origin);
+        let talk = async |client: &mut Client| Ok(apply::position(client, &origin).await?);
+        self.runtime.block_on(session.converse(talk))
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Applied> {
-        let schema = self.schema.clone();
-        self.converse(async |client| apply::apply(client, &schema, batch).await)
+        let (session, schema) = (&mut self.session, self.schema.as_str());
+        let talk = async |client: &mut Client| apply::apply(client, schema, batch, &mut || Ok(None)).await;
+        self.runtime.block_on(session.converse(talk))
     }
 }

@@ -4,6 +4,7 @@ use super::fit::{Cells, Kind, misfit};
 use litefoot_rowdiff::encode::changeset;
 use litefoot_rowdiff::{Row, Table};
 use serde_json::{Map, Value as Json};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Longest name that PostgreSQL takes, in bytes; it would cut longer ones off.
 const MOST_NAME: usize = 63;
@@ -14,6 +15,7 @@ pub(super) fn quote(name: &str) -> String {
 }
 
 /// A table at the destination.
+#[derive(PartialEq, Eq, Hash)]
 pub(super) struct Target {
     /// Its name, quoted, with that of the schema.
     pub name: String,
@@ -150,6 +152,58 @@ impl Target {
             all(&arrays),
             self.columns.len() + 3,
             key = self.key(),
+        )
+    }
+
+    /// The statement that deletes rows: of the sources `$1`, with the keys `$2`.
+    pub(super) fn delete_many(&self) -> String {
+        let (key, kind) = (self.key(), self.key_kind().name());
+        format!(
+            "DELETE FROM {} t USING unnest($1::text[]::uuid[], $2::{kind}[]) d(s, k) WHERE t._source = d.s AND t.{key} = d.k",
+            self.name
+        )
+    }
+
+    /// The columns of a row of [`copy::put`](super::copy::put).
+    pub(super) fn all_columns(&self) -> String {
+        let columns: String = self.columns.iter().map(|(name, _)| format!("{}, ", quote(name))).collect();
+        format!("_source, {}, {columns}_misfit", self.key())
+    }
+
+    /// The types of the columns of SQLite's table.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> + '_ {
+        self.columns.iter().map(|(_, kind)| *kind)
+    }
+
+    /// The name of the session's own table for rows on their way into this one.
+    pub(super) fn stage(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        format!("pg_temp.litefoot_{:016x}", hasher.finish())
+    }
+
+    /// The statement that makes the session's table. It is empty behind each transaction.
+    pub(super) fn stage_definition(&self, stage: &str) -> String {
+        let columns: String =
+            self.columns.iter().map(|(name, kind)| format!("{} {}, ", quote(name), kind.name())).collect();
+        format!(
+            "CREATE TEMPORARY TABLE IF NOT EXISTS {stage} (_source uuid, {} {}, {columns}_misfit jsonb) ON COMMIT DELETE ROWS",
+            self.key(),
+            self.key_kind().name(),
+        )
+    }
+
+    /// The statement that puts the rows of the session's table.
+    pub(super) fn upsert_from(&self, stage: &str) -> String {
+        let (columns, key) = (self.all_columns(), self.key());
+        let excluded: String = self
+            .columns
+            .iter()
+            .map(|(name, _)| format!("{name} = excluded.{name}, ", name = quote(name)))
+            .collect();
+        format!(
+            "INSERT INTO {} ({columns}) SELECT {columns} FROM {stage} ON CONFLICT (_source, {key}) DO UPDATE SET {excluded}_misfit = excluded._misfit",
+            self.name
         )
     }
 
