@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod collect;
 #[path = "../../../rowdiff/tests/histories/history.rs"]
 mod history;
 #[allow(dead_code)]
