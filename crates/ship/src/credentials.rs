@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use std::path::Path;
 
 /// What the keys of a file may begin with.
-const FAMILIES: [&str; 5] = ["AWS_", "GOOGLE_", "AZURE_", "PG", "NATS_"];
+const FAMILIES: [&str; 6] = ["AWS_", "GOOGLE_", "AZURE_", "PG", "NATS_", "LITEFOOT_COLLECT_"];
 
 /// The lines of a file, keys in capital letters.
 pub fn read(path: &Path) -> Result<Vec<(String, String)>> {
@@ -22,7 +22,7 @@ pub fn read(path: &Path) -> Result<Vec<(String, String)>> {
         let is_known = FAMILIES.iter().any(|family| key.starts_with(family));
         is_known.then(|| (key, value.trim().trim_matches('"').to_owned()))
     };
-    let why = "has a line that is not AWS_…=, GOOGLE_…=, AZURE_…=, PG…= or NATS_…=";
+    let why = "has a line that is not AWS_…=, GOOGLE_…=, AZURE_…=, PG…=, NATS_…= or LITEFOOT_COLLECT_…=";
     lines.map(|line| of_line(line).ok_or_else(|| Error::local(path, why))).collect()
 }
 

@@ -3,6 +3,7 @@
 //! Secrets never stand in a URL: it is in the list of processes, in logs and in the status. They come from the environment, or from a file.
 
 use crate::backup::Backup;
+use crate::collect::TOKEN;
 use crate::credentials::secret;
 use crate::jobs::Job;
 use crate::rows::{RowShipper, Selection};
@@ -12,6 +13,7 @@ use crate::store::Bucket;
 use crate::store::{Directory, Store};
 use crate::{Error, Result};
 use litefoot_rowsink::Destination;
+use litefoot_rowsink::collect::{Collector, Line};
 use litefoot_rowsink::lines::{Directory as Lines, Stream};
 #[cfg(feature = "nats")]
 use litefoot_rowsink::nats::{Credentials, Nats, read_creds};
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The schema of PostgreSQL that tables are in.
-const SCHEMA: &str = "public";
+pub(crate) const SCHEMA: &str = "public";
 
 /// Schemes that are understood.
 pub fn schemes() -> String {
@@ -29,6 +31,8 @@ pub fn schemes() -> String {
     } else {
         ""
     };
+    let collectors =
+        if cfg!(feature = "tls") { "collect://host:port" } else { "collect+tcp://127.0.0.1:port" };
     let streams = if cfg!(feature = "nats") { ", nats://host:port/stream" } else { "" };
     let without = match (cfg!(feature = "cloud"), cfg!(feature = "nats")) {
         (true, true) => "",
@@ -37,7 +41,7 @@ pub fn schemes() -> String {
         (false, false) => "; this program was built without buckets and NATS",
     };
     format!(
-        "file:///directory{buckets}; for rows: postgres://user@host/database{streams}, jsonl:///directory, jsonl:-{without}"
+        "file:///directory{buckets}; for rows: postgres://user@host/database, {collectors}{streams}, jsonl:///directory, jsonl:-{without}"
     )
 }
 
@@ -63,6 +67,7 @@ fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destinat
             let password = secret("PGPASSWORD", credentials)?;
             Box::new(Postgres::new(url, SCHEMA)?.with_password(password.as_deref()))
         }
+        Some(("collect" | "collect+tcp", _)) => Box::new(collector(url, credentials)?),
         #[cfg(feature = "nats")]
         Some(("nats" | "tls", _)) => Box::new(nats(url, credentials)?),
         Some(("jsonl", "-")) => Box::new(Stream::new(std::io::stdout())),
@@ -72,6 +77,41 @@ fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destinat
         }
         _ => return Ok(None),
     }))
+}
+
+/// A collector. A line in plain text stays on this machine, unless the URL says that it need not.
+fn collector(url: &str, credentials: Option<&Path>) -> Result<Collector> {
+    let (scheme, rest) = url.split_once("://").ok_or_else(|| refused(url, "write collect://HOST:PORT"))?;
+    let (address, is_insecure) = match rest.split_once('?') {
+        None => (rest, false),
+        Some((address, "insecure")) => (address, true),
+        Some(_) => return Err(refused(url, "the one option of a collector is ?insecure")),
+    };
+    let address = address.trim_end_matches('/');
+    let line = match scheme {
+        "collect" if is_insecure => return Err(refused(url, "?insecure is for collect+tcp://")),
+        "collect" => Line::Tls(secret("LITEFOOT_COLLECT_CA", credentials)?.map(PathBuf::from)),
+        _ if is_insecure || is_this_machine(address) => Line::Plain,
+        _ => {
+            let why = "the token and the rows would travel in plain text: use collect://, or write collect+tcp://HOST:PORT?insecure";
+            return Err(refused(url, why));
+        }
+    };
+    let token = secret(TOKEN, credentials)?.ok_or_else(|| {
+        refused(
+            url,
+            &format!(
+                "{TOKEN} is not set: it is the collector's, in the environment or in --credentials FILE"
+            ),
+        )
+    })?;
+    Ok(Collector::new(address, &token, &line)?)
+}
+
+fn is_this_machine(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 /// A stream, and who asks.
@@ -134,6 +174,30 @@ mod tests {
         assert_eq!(place("jsonl:-").unwrap().as_deref(), Some("standard output"));
         assert_eq!(place("file:///backup").unwrap(), None);
         assert!(place("jsonl:x").is_err() && place("postgres://me:secret@host/x").is_err());
+    }
+
+    #[test]
+    fn a_collector_is_reached_over_encrypted_lines_or_on_this_machine() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "LITEFOOT_COLLECT_TOKEN=hush-hush-hush-hush\n").unwrap();
+        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600)).unwrap();
+        let place = |url: &str| collector(url, Some(file.path())).map(|found| found.place().to_owned());
+        for url in ["collect+tcp://127.0.0.1:5", "collect+tcp://[::1]:5", "collect+tcp://localhost:5/"] {
+            assert_eq!(place(url).unwrap(), url.trim_end_matches('/'));
+        }
+        assert_eq!(place("collect+tcp://centre:5?insecure").unwrap(), "collect+tcp://centre:5");
+        for (url, why) in [
+            ("collect+tcp://centre:5", "plain text"),
+            ("collect+tcp://127.0.0.1.example.com:5", "plain text"),
+            ("collect://centre:5?insecure", "?insecure is for"),
+            ("collect+tcp://localhost:5?other", "?insecure"),
+            ("collect+tcp://localhost:x", "HOST:PORT"),
+        ] {
+            let error = place(url).unwrap_err().to_string();
+            assert!(error.contains(why) && !error.contains("hush"), "{error}");
+        }
+        assert_eq!(place("collect://centre:5").is_ok(), cfg!(feature = "tls"));
     }
 
     #[test]

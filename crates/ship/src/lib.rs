@@ -17,6 +17,7 @@
 //! | [`store`] | directories and buckets: named files that are written once |
 //! | [`backup`] | deliveries as LTX files, which Litestream restores as well |
 //! | [`rows`] | deliveries as changed rows |
+//! | [`collect`] | rows of many devices, into one database |
 //! | [`restore`] | from those files to a database |
 //! | [`follow`] | a copy that keeps up with them |
 //! | [`compact`] | few files instead of many, and what may go |
@@ -24,6 +25,7 @@
 //! | [`service`] | when the next look is, and what a failure means |
 
 pub mod backup;
+pub mod collect;
 pub mod compact;
 pub mod credentials;
 pub mod destination;

@@ -4,6 +4,7 @@ mod adopt;
 mod backup;
 mod bench;
 mod check;
+mod collect;
 mod completions;
 mod demo;
 mod doctor;
@@ -42,6 +43,7 @@ pub enum Command {
     Release(release::Args),
     Backup(backup::Args),
     Ship(ship::Args),
+    Collect(collect::Args),
     Restore(restore::Args),
     Follow(follow::Args),
     Yield(yield_to::Args),
@@ -69,6 +71,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Release(args) => release::run(args),
         Command::Backup(args) => backup::run(args),
         Command::Ship(args) => ship::run(args),
+        Command::Collect(args) => collect::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Follow(args) => follow::run(args),
         Command::Yield(args) => yield_to::run(args),
