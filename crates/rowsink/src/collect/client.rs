@@ -94,7 +94,8 @@ impl Collector {
                 let mut line = match kept.take() {
                     Some(line) => line,
                     None => {
-                        let connecting = timeout(CONNECT, connect(host, *port, security, token));
+                        let connecting =
+                            timeout(CONNECT, connect(place, (host.as_str(), *port), security, token));
                         connecting.await.unwrap_or_else(|_| {
                             Err(Lost::Line(format!("no answer for {} seconds", CONNECT.as_secs())))
                         })?
@@ -170,15 +171,20 @@ impl Security {
     }
 }
 
-async fn connect(host: &str, port: u16, security: &Security, token: &str) -> std::result::Result<Open, Lost> {
-    let stream = TcpStream::connect((host, port)).await.map_err(|error| Lost::Line(error.to_string()))?;
+async fn connect(
+    place: &str,
+    address: (&str, u16),
+    security: &Security,
+    token: &str,
+) -> std::result::Result<Open, Lost> {
+    let stream = TcpStream::connect(address).await.map_err(|error| Lost::Line(error.to_string()))?;
     stream.set_nodelay(true).map_err(|error| Lost::Line(error.to_string()))?;
     let stream: Box<dyn Stream> = match security {
         Security::Plain => Box::new(stream),
         #[cfg(feature = "tls")]
         Security::Tls(connector, name) => {
             let shaken = connector.connect(name.clone(), stream).await;
-            Box::new(shaken.map_err(|error| refused_by_tls(host, &error))?)
+            Box::new(shaken.map_err(|error| refused_by_tls(place, &error))?)
         }
     };
     let mut open = Open { stream, sender: Sender::default(), used: Instant::now() };
@@ -186,16 +192,16 @@ async fn connect(host: &str, port: u16, security: &Security, token: &str) -> std
     match open.answer(CONNECT).await? {
         Answer::Welcome => Ok(open),
         Answer::Failed { is_transient: true, why } => Err(Lost::Line(why)),
-        Answer::Failed { why, .. } => Err(Lost::Error(Error::Refused { place: host.to_owned(), why })),
+        Answer::Failed { why, .. } => Err(Lost::Error(Error::Refused { place: place.to_owned(), why })),
         _ => Err(Lost::Line("the greeting is not answered".to_owned())),
     }
 }
 
 /// A certificate that is not trusted stays so; a line that breaks does not.
 #[cfg(feature = "tls")]
-fn refused_by_tls(host: &str, error: &std::io::Error) -> Lost {
+fn refused_by_tls(place: &str, error: &std::io::Error) -> Lost {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(why) => Lost::Error(Error::Refused { place: host.to_owned(), why: format!("TLS: {why}") }),
+        Some(why) => Lost::Error(Error::Refused { place: place.to_owned(), why: format!("TLS: {why}") }),
         None => Lost::Line(error.to_string()),
     }
 }

@@ -502,3 +502,58 @@ fn a_collector_says_why_it_does_not_start() {
     let error = device.position(&Origin { source: [1; 16], epoch: 1 }).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("cannot be reached"), "{error}");
 }
+
+/// Makes an authority, and a certificate of it for this machine; `None`, with a message, without openssl.
+#[cfg(feature = "tls")]
+fn certificates(directory: &std::path::Path) -> Option<()> {
+    let script = "set -e
+        k='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+        openssl req -x509 $k -keyout ca.key -out ca.pem -subj /CN=tests -days 2
+        openssl req $k -keyout key.pem -out request.pem -subj /CN=localhost
+        printf 'subjectAltName=DNS:localhost' > names
+        openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names";
+    let made = Command::new("sh").args(["-c", script]).current_dir(directory).output().unwrap();
+    if !made.status.success() {
+        println!("skipped: openssl: {}", String::from_utf8_lossy(&made.stderr));
+        return None;
+    }
+    Some(())
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn lines_are_encrypted_and_certificates_are_checked() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    if certificates(directory.path()).is_none() {
+        return;
+    }
+    let said = Said::default();
+    let mut with_certificate = settings(&server, &said);
+    with_certificate.certificate = Some((file("cert.pem"), file("key.pem")));
+    let collector = collect::Server::start(with_certificate).unwrap();
+    let port = collector.address().port();
+    let line = Line::Tls(Some(file("ca.pem")));
+    let table = table(READING);
+    let proxy = Proxy::start(port, 1);
+    let mut device = Collector::new(&format!("localhost:{}", proxy.port), TOKEN, &line).unwrap();
+    for sequence in 1..4 {
+        deliver(&mut device, &readings(1, sequence, &table, vec![insert(sequence as i64, Value::Real(1.0))]))
+            .unwrap();
+    }
+    assert_eq!(count(&server, "true"), 3);
+    let origin = Origin { source: [1; 16], epoch: 1 };
+    let refused = |host: &str, line: &Line| {
+        Collector::new(&format!("{host}:{port}"), TOKEN, line).unwrap().position(&origin).unwrap_err()
+    };
+    // Another name than the certificate's; an authority that is not trusted; a line that is not encrypted.
+    for error in [refused("127.0.0.1", &line), refused("localhost", &Line::Tls(None))] {
+        assert!(!error.is_transient() && error.to_string().contains("certificate"), "{error}");
+    }
+    refused("127.0.0.1", &Line::Plain);
+    said.wait("no TLS handshake");
+    let mut without = settings(&server, &said);
+    without.certificate = Some((file("cert.pem"), file("ca.key")));
+    assert!(collect::Server::start(without).err().unwrap().to_string().contains("cert.pem"));
+}

@@ -47,6 +47,11 @@ fn command(program: &Path) -> Command {
 impl Server {
     /// Starts a server; `None`, with a message, where there is none.
     pub fn start() -> Option<Server> {
+        Server::with(&["fsync=off", "shared_buffers=16MB"])
+    }
+
+    /// Starts a server with settings; `None`, with a message, where there is none.
+    pub fn with(settings: &[&str]) -> Option<Server> {
         let Some(programs) = programs() else {
             println!(
                 "skipped: PostgreSQL is not installed (LITEFOOT_POSTGRES may name the folder of its programs)"
@@ -66,13 +71,12 @@ impl Server {
             return None;
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let settings =
-            ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=16MB"];
+        let own = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
         let child = command(&programs.join("postgres"))
             .arg("-D")
             .arg(&data)
             .args(["-p", &port.to_string()])
-            .args(settings.iter().flat_map(|setting| ["-c", setting]))
+            .args(own.iter().chain(settings).flat_map(|setting| ["-c", setting]))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
