@@ -37,6 +37,11 @@ impl Device {
         Device { history, origin, map: Map::default(), image: None, sequence: 0 }
     }
 
+    /// The shipper begins anew, where the destination stands.
+    fn restart(&mut self, sequence: u64) {
+        (self.map, self.image, self.sequence) = (Map::default(), None, sequence);
+    }
+
     /// The next batch: what has changed since the last one, or, without one, everything.
     fn batch(&mut self) -> Batch {
         self.history.advance();
