@@ -9,7 +9,7 @@ use litefoot_rowsink::{Batch, Destination, Error, Origin, deliver};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -343,6 +343,90 @@ fn a_copy_of_a_device_is_refused_loudly() {
     // One that was restored has older numbers.
     let error = deliver(&mut device_of(&address), &batch(2, 22, false)).unwrap_err();
     assert!(matches!(error, Error::Fenced { .. }), "{error}");
+    assert_eq!(count(&server, "true"), 1);
+}
+
+#[test]
+fn an_answer_comes_behind_the_commit() {
+    let Some(server) = Server::start() else { return };
+    let said = Said::default();
+    let collector = collect::Server::start(settings(&server, &said)).unwrap();
+    let address = collector.address().to_string();
+    let table = table(READING);
+    let mut device = device_of(&address);
+    deliver(&mut device, &readings(1, 1, &table, vec![insert(1, Value::Real(1.0))])).unwrap();
+    // The server says no at the commit, and not before.
+    let statements = "CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS
+          'BEGIN IF NEW.celsius > 100 THEN RAISE EXCEPTION ''too hot''; END IF; RETURN NULL; END';
+        CREATE CONSTRAINT TRIGGER never AFTER INSERT ON reading DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION never();";
+    server.ask(async |client| client.batch_execute(statements).await);
+    let error =
+        deliver(&mut device, &readings(1, 2, &table, vec![insert(2, Value::Real(200.0))])).unwrap_err();
+    assert!(error.to_string().contains("too hot") && !error.is_transient(), "{error}");
+    assert_eq!(count(&server, "true"), 1);
+    assert_eq!(device.position(&Origin { source: [1; 16], epoch: 1 }).unwrap().unwrap().sequence, 1);
+    deliver(&mut device, &readings(1, 2, &table, vec![insert(2, Value::Real(20.0))])).unwrap();
+    assert_eq!(count(&server, "true"), 2);
+}
+
+/// A line that keeps the last byte of what a device sends, once it is told to, until it is told to go on.
+fn holding_line(collector: &str) -> (String, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, collector) = (listener.local_addr().unwrap().to_string(), collector.to_owned());
+    let (holds, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let flags = (holds.clone(), goes_on.clone());
+    std::thread::spawn(move || {
+        let (mut device, _) = listener.accept().unwrap();
+        let mut there = TcpStream::connect(collector).unwrap();
+        let (mut back, mut to_device) = (there.try_clone().unwrap(), device.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut back, &mut to_device));
+        let mut buf = vec![0; 64 << 10];
+        while let Ok(read @ 1..) = device.read(&mut buf) {
+            let kept = usize::from(flags.0.load(Ordering::SeqCst));
+            there.write_all(&buf[..read - kept]).unwrap();
+            if kept > 0 {
+                while !flags.1.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                // The collector may have closed the line.
+                let _ = there.write_all(&buf[read - kept..read]);
+            }
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    });
+    (address, holds, goes_on)
+}
+
+#[test]
+fn what_an_older_connection_brings_late_is_not_taken() {
+    let Some(server) = Server::start() else { return };
+    let said = Said::default();
+    let collector = collect::Server::start(settings(&server, &said)).unwrap();
+    let address = collector.address().to_string();
+    let (line, holds, goes_on) = holding_line(&address);
+    let table = table(READING);
+    let batch = |sequence, token, is_whole| Batch {
+        token,
+        is_whole,
+        ..readings(1, sequence, &table, vec![insert(token as i64, Value::Real(1.0))])
+    };
+    let mut older = device_of(&line);
+    deliver(&mut older, &batch(1, 1, true)).unwrap();
+    holds.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| older.apply(&batch(2, 2, false)));
+        std::thread::sleep(Duration::from_millis(300));
+        // A new shipper asks where it stands, and makes its batch by that. Meanwhile the older one's arrives.
+        let mut newer = device_of(&address);
+        let at = newer.position(&batch(1, 0, true).origin).unwrap().unwrap();
+        assert_eq!(at.sequence, 1);
+        goes_on.store(true, Ordering::SeqCst);
+        let error = late.join().unwrap().unwrap_err();
+        assert!(error.is_transient(), "{error}");
+        std::thread::sleep(Duration::from_millis(300));
+        deliver(&mut newer, &batch(2, 22, true)).unwrap();
+    });
+    assert_eq!(count(&server, "at = 22"), 1);
     assert_eq!(count(&server, "true"), 1);
 }
 
