@@ -290,6 +290,8 @@ fn what_is_wrong_is_a_clear_line() {
         (&["add", "a.db", "/backup"][..], "is no URL"),
         (&["add", "a.db", "file://backup"], "whole path"),
         (&["add", "a.db", "postgres://me:hush@host/db"], "password"),
+        (&["add", "a.db", "collect+tcp://centre:8443"], "plain text"),
+        (&["add", "a.db", "collect+tcp://127.0.0.1:8443"], "LITEFOOT_COLLECT_TOKEN"),
         (&["add", "b.db", "file:///backup"], "Check the path"),
         (&["run"], "there is no job"),
         (&["remove", "x"], "there is no job"),
@@ -308,4 +310,63 @@ fn what_is_wrong_is_a_clear_line() {
     assert!(case.ship(&["add", "text.db", &url]).output().unwrap().status.success());
     let failed = finish(case.ship(&["run", "--once"]).stderr(Stdio::piped()).spawn().unwrap());
     assert!(!failed.status.success() && stderr_of(&failed).contains("text.db"), "{}", stderr_of(&failed));
+}
+
+#[test]
+fn a_collector_says_why_it_does_not_begin() {
+    let case = Case::new(SCHEMA);
+    let token = "hush-hush-hush-hush-hush";
+    let to = "postgres://127.0.0.1:1/x";
+    for (arguments, token, why) in [
+        (&["--to", to][..], None, "LITEFOOT_COLLECT_TOKEN is not set"),
+        (&["--to", to], Some("hush"), "16 to 512"),
+        (&["--to", "postgres://me:hush@host/db"], Some(token), "password"),
+        (&["--to", "file:///backup"], Some(token), "--to postgres://"),
+        (&["--to", to, "--listen", "0.0.0.0:0"], Some(token), "--insecure"),
+        (&["--to", to, "--certificate", "none.pem"], Some(token), "--key"),
+        (&["--to", to, "--certificate", "none.pem", "--key", "none.pem"], Some(token), "none.pem"),
+        (&["--to", to, "--listen", "here"], Some(token), "--listen"),
+    ] {
+        let mut command = litefoot(case.path(), &[&["collect"], arguments].concat());
+        command.env_remove("LITEFOOT_COLLECT_TOKEN");
+        if let Some(token) = token {
+            command.env("LITEFOOT_COLLECT_TOKEN", token);
+        }
+        let output = command.output().unwrap();
+        let told = stderr_of(&output);
+        assert!(!output.status.success() && told.contains(why), "{arguments:?}: {told}");
+        assert!(token.is_none_or(|token| !told.contains(token)), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_collector_waits_for_its_database_and_ends_when_it_is_asked() {
+    use std::io::{BufRead, BufReader};
+    let case = Case::new(SCHEMA);
+    let arguments = ["collect", "--to", "postgres://127.0.0.1:1/x", "--listen", "127.0.0.1:0"];
+    let mut command = litefoot(case.path(), &arguments);
+    command.env("LITEFOOT_COLLECT_TOKEN", "hush-hush-hush-hush-hush");
+    let mut collector = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(collector.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
+    let ship = |arguments: &[&str]| {
+        let mut command = case.ship(arguments);
+        command.env("LITEFOOT_COLLECT_TOKEN", "hush-hush-hush-hush-hush").output().unwrap()
+    };
+    assert!(ship(&["add", "a.db", &format!("collect+tcp://{address}")]).status.success());
+    let failed = ship(&["run", "--once"]);
+    assert!(
+        !failed.status.success() && stderr_of(&failed).contains("cannot be reached"),
+        "{}",
+        stderr_of(&failed)
+    );
+    // SAFETY: the process is a child that was not waited for.
+    unsafe { libc::kill(collector.id() as i32, libc::SIGTERM) };
+    let ended = finish(collector);
+    assert!(
+        ended.status.success() && stderr_of(&ended).contains("cannot be reached"),
+        "{}",
+        stderr_of(&ended)
+    );
 }

@@ -25,6 +25,7 @@
 
 use crate::{Applied, Parked, Position};
 use litefoot_format::number::{put_varint, varint};
+use std::io::ErrorKind;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -100,9 +101,14 @@ pub(super) struct Head {
 /// Waits for a frame, and reads its head.
 pub(super) async fn head(stream: &mut (impl AsyncRead + Unpin), most: usize) -> Result<Head, Broken> {
     let mut bytes = [0; HEAD_BYTES];
-    if stream.read(&mut bytes[..1]).await? == 0 {
-        return Err(Broken::Closed);
-    }
+    match stream.read(&mut bytes[..1]).await {
+        Ok(0) => return Err(Broken::Closed),
+        // A program that ends says no farewell to TLS, and what it has not read resets the line.
+        Err(error) if [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&error.kind()) => {
+            return Err(Broken::Closed);
+        }
+        read => read?,
+    };
     stream.read_exact(&mut bytes[1..]).await?;
     let [kind, length @ ..] = bytes;
     let length = u32::from_le_bytes(length) as usize;
@@ -124,7 +130,7 @@ pub(super) async fn payload(
         match tokio::time::timeout(stall, stream.read(&mut bytes[count..])).await {
             Err(_) => return Err(Broken::Stalled),
             Ok(read) => match read? {
-                0 => return Err(Broken::Lost(std::io::ErrorKind::UnexpectedEof.into())),
+                0 => return Err(Broken::Lost(ErrorKind::UnexpectedEof.into())),
                 read => count += read,
             },
         }

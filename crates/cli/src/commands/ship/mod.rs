@@ -35,6 +35,8 @@ Examples:
   litefoot ship run                               the service, in the foreground
   litefoot ship run --once                        one look at each database, for cron
   litefoot ship status
+  litefoot ship add app.db postgres://fleet@db/fleet  rows, and not a backup
+  litefoot ship add app.db collect://centre:8443  rows, by way of `litefoot collect`
   litefoot restore file:///backup/app -o app.db   and back
 
 Jobs and what is remembered of them are in one directory: --directory, else LITEFOOT_SHIP_DIRECTORY, else
