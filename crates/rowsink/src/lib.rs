@@ -15,6 +15,7 @@
 //! | [`postgres`] | tables of PostgreSQL |
 //! | [`collect`] | a collector, which takes batches of many devices into PostgreSQL |
 //! | `nats` | a stream of NATS JetStream; with the feature of this name |
+//! | `tls` | encrypted lines; with the feature of this name |
 //! | `error` | what can go wrong, by what is to be done about it |
 
 mod batch;
@@ -25,6 +26,8 @@ pub mod lines;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod postgres;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use batch::{Applied, Batch, Destination, Origin, Parked, Position};
 pub use deliver::{Arrived, deliver};

@@ -156,7 +156,8 @@ impl Security {
         let name = rustls::pki_types::ServerName::try_from(host.to_owned());
         let name =
             name.map_err(|error| Error::Refused { place: place.to_owned(), why: error.to_string() })?;
-        Ok(Security::Tls(super::tls::connector(authorities.as_deref())?, name))
+        let config = crate::tls::client(authorities.as_deref())?;
+        Ok(Security::Tls(std::sync::Arc::new(config).into(), name))
     }
 
     #[cfg(not(feature = "tls"))]
@@ -200,9 +201,9 @@ async fn connect(
 /// A certificate that is not trusted stays so; a line that breaks does not.
 #[cfg(feature = "tls")]
 fn refused_by_tls(place: &str, error: &std::io::Error) -> Lost {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(why) => Lost::Error(Error::Refused { place: place.to_owned(), why: format!("TLS: {why}") }),
-        None => Lost::Line(error.to_string()),
+    match crate::tls::is_wrong_certificate(error) {
+        true => Lost::Error(Error::Refused { place: place.to_owned(), why: format!("TLS: {error}") }),
+        false => Lost::Line(error.to_string()),
     }
 }
 

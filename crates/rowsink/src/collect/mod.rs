@@ -25,15 +25,12 @@
 //! | `connection` | one device's connection |
 //! | `spool` | batches of several parts |
 //! | `writer` | what goes into one transaction |
-//! | `tls` | encrypted lines; with the feature of this name |
 
 mod client;
 mod connection;
 mod part;
 mod server;
 mod spool;
-#[cfg(feature = "tls")]
-mod tls;
 mod wire;
 mod writer;
 

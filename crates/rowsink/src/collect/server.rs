@@ -258,7 +258,7 @@ impl Lines {
     #[cfg(feature = "tls")]
     fn new(settings: &Settings) -> Result<Lines> {
         let files = settings.certificate.as_ref();
-        let acceptor = files.map(|(certificate, key)| super::tls::acceptor(certificate, key)).transpose()?;
+        let acceptor = files.map(|(certificate, key)| crate::tls::acceptor(certificate, key)).transpose()?;
         Ok(Lines { acceptor })
     }
 

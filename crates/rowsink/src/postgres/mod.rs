@@ -23,6 +23,7 @@
 //! | `fit` | which type a column gets, and whether a value fits |
 //! | `table` | the statements for a table |
 //! | `apply` | the transaction of a batch |
+//! | `line` | whether the line is encrypted |
 //! | `group` | the transaction of batches of many sources |
 //! | `copy` | rows as COPY reads them |
 
@@ -30,13 +31,14 @@ pub(crate) mod apply;
 mod copy;
 mod fit;
 pub(crate) mod group;
+mod line;
 mod table;
 
 use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
 use apply::Failed;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio_postgres::config::Host;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -84,6 +86,7 @@ pub(crate) struct Session {
     config: Config,
     place: String,
     answer: Duration,
+    opener: line::Opener,
     client: Option<Client>,
 }
 
@@ -91,13 +94,16 @@ impl Session {
     /// A way by its URL. Nothing is connected yet.
     pub(crate) fn new(url: &str, program: &str) -> Result<Session> {
         // The parser's own error may repeat the URL, and with it the password.
-        let refused = || Error::Refused {
-            place: "postgres://…".to_owned(),
-            why: "the URL cannot be read: write postgres://USER@HOST:PORT/DATABASE".to_owned(),
-        };
-        let mut config: Config = url.parse().map_err(|_| refused())?;
+        let refused = |why: &str| Error::Refused { place: "postgres://…".to_owned(), why: why.to_owned() };
+        let (url, line) = line::of_url(url).map_err(refused)?;
+        let unread = "the URL cannot be read: write postgres://USER@HOST:PORT/DATABASE";
+        let mut config: Config = url.parse().map_err(|_| refused(unread))?;
         config.connect_timeout(CONNECT).keepalives_idle(CONNECT).application_name(program);
-        Ok(Session { place: place(&config), config, answer: ANSWER, client: None })
+        let place = place(&config);
+        let opener = line::Opener::new(&line, &place)?;
+        let is_encrypted = line != line::Line::Plain;
+        config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
+        Ok(Session { place, config, answer: ANSWER, opener, client: None })
     }
 
     pub(crate) fn set_password(&mut self, password: Option<&str>) {
@@ -121,11 +127,11 @@ impl Session {
         answer: Duration,
         talk: impl AsyncFnOnce(&mut Client) -> std::result::Result<T, Failed>,
     ) -> Result<T> {
-        let (config, known) = (&self.config, self.client.take());
+        let (config, opener, known) = (&self.config, &self.opener, self.client.take());
         let outcome = tokio::time::timeout(answer, async {
             let mut client = match known.filter(|client| !client.is_closed()) {
                 Some(client) => client,
-                None => connect(config).await?,
+                None => connect(config, opener).await?,
             };
             let found = talk(&mut client).await?;
             Ok((client, found))
@@ -150,10 +156,20 @@ impl Session {
     }
 }
 
-async fn connect(config: &Config) -> std::result::Result<Client, tokio_postgres::Error> {
-    let (client, connection) = config.connect(NoTls).await?;
-    // It ends with its client.
-    tokio::spawn(connection);
+async fn connect(
+    config: &Config,
+    opener: &line::Opener,
+) -> std::result::Result<Client, tokio_postgres::Error> {
+    let client = match opener {
+        line::Opener::Plain => {
+            let (client, connection) = config.connect(NoTls).await?;
+            // It ends with its client.
+            tokio::spawn(connection);
+            client
+        }
+        #[cfg(feature = "tls")]
+        line::Opener::Tls(tls) => line::connect_encrypted(config, tls).await?,
+    };
     client.batch_execute(apply::SETUP).await?;
     Ok(client)
 }
@@ -183,6 +199,10 @@ fn explain(error: &tokio_postgres::Error) -> String {
 
 /// Whether waiting may help: the server was lost, is starting, is full or busy; it has not said no.
 fn is_transient(error: &tokio_postgres::Error) -> bool {
+    #[cfg(feature = "tls")]
+    if crate::tls::is_wrong_certificate(error) {
+        return false;
+    }
     let Some(code) = error.code() else { return true };
     let classes = ["08", "40", "53", "55", "57", "58", "XX"];
     let is_busy = classes.iter().any(|class| code.code().starts_with(class));

@@ -5,6 +5,8 @@ use super::server::Server;
 use super::{Device, compare, kill_a_process};
 use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
 use litefoot_rowsink::collect::{self, Collector, Line, Settings};
+#[cfg(feature = "tls")]
+use litefoot_rowsink::postgres::Postgres;
 use litefoot_rowsink::{Batch, Destination, Error, Origin, deliver};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -639,4 +641,42 @@ fn lines_are_encrypted_and_certificates_are_checked() {
     let mut without = settings(&server, &said);
     without.certificate = Some((file("cert.pem"), file("ca.key")));
     assert!(collect::Server::start(without).err().unwrap().to_string().contains("cert.pem"));
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn the_line_to_the_server_is_encrypted_where_the_url_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    if certificates(directory.path()).is_none() {
+        return;
+    }
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (certificate, key) =
+        (format!("ssl_cert_file={}", file("cert.pem")), format!("ssl_key_file={}", file("key.pem")));
+    let Some(server) = Server::with(&["fsync=off", "shared_buffers=16MB", "ssl=on", &certificate, &key])
+    else {
+        return;
+    };
+    let origin = Origin { source: [1; 16], epoch: 1 };
+    let ask = |host: &str, options: &str| {
+        let url = format!("postgres://litefoot:geheim@{host}:{}/postgres?{options}", server.port);
+        let mut destination = Postgres::new(&url, "public").unwrap();
+        let asked = destination.position(&origin);
+        // The connection is open, and the server says what it is.
+        let encrypted: i64 = server.ask(async |client| {
+            let select = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND application_name = 'litefoot ship'";
+            Ok(client.query_one(select, &[]).await?.get(0))
+        });
+        asked.map(|_| encrypted)
+    };
+    let trusted = format!("sslmode=verify-full&sslrootcert={}", file("ca.pem"));
+    assert_eq!(ask("localhost", &trusted).unwrap(), 1);
+    assert_eq!(ask("localhost", "sslmode=disable").unwrap(), 0);
+    assert_eq!(ask("localhost", "connect_timeout=9").unwrap(), 0);
+    // An authority that is not trusted, and another name than the certificate's.
+    for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", trusted.as_str())] {
+        let error = ask(host, options).unwrap_err();
+        assert!(!error.is_transient() && !error.to_string().contains("geheim"), "{error}");
+        assert!(error.to_string().contains("certificate"), "{error}");
+    }
 }

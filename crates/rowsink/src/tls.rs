@@ -6,7 +6,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::Path;
 use std::sync::Arc;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let read =
@@ -18,7 +18,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 /// The side of a collector.
-pub(super) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
+pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     let chain = certificates(certificate)?;
     let key_der = PrivateKeyDer::from_pem_file(key)
         .map_err(|error| Error::local(key, format!("is no private key in PEM: {error}")))?;
@@ -29,8 +29,8 @@ pub(super) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// The side of a device: trusts the authorities of a file, or, without one, of the system.
-pub(super) fn connector(authorities: Option<&Path>) -> Result<TlsConnector> {
+/// The side that asks: trusts the authorities of a file, or, without one, of the system.
+pub(crate) fn client(authorities: Option<&Path>) -> Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     match authorities {
         Some(path) => {
@@ -43,10 +43,18 @@ pub(super) fn connector(authorities: Option<&Path>) -> Result<TlsConnector> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Refused { place: "TLS".to_owned(), why: error.to_string() })?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+        .map_err(|error| Error::Refused { place: "TLS".to_owned(), why: error.to_string() })?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// True where the other side's certificate is refused, which stays so: an error, or one of its causes.
+pub(crate) fn is_wrong_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_wrong = |error: &rustls::Error| matches!(error, rustls::Error::InvalidCertificate(_));
+    let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    let inner = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    inner.is_some_and(is_wrong)
+        || error.downcast_ref::<rustls::Error>().is_some_and(is_wrong)
+        || error.source().is_some_and(is_wrong_certificate)
 }

@@ -1,0 +1,110 @@
+//! How the line to a server is protected, by the URL's `sslmode` and `sslrootcert`.
+//!
+//! | `sslmode` | |
+//! |---|---|
+//! | none, `disable`, `prefer` | not encrypted |
+//! | `require`, `verify-full` | encrypted, and the server's certificate is of a trusted authority and for its name |
+//!
+//! `require` is stricter than libpq's, which takes any certificate. `sslrootcert` names a file with the trusted authorities; without one, they are the
+//! system's.
+
+#[cfg(feature = "tls")]
+use super::Client;
+#[cfg(feature = "tls")]
+use super::Config;
+use crate::Result;
+use std::path::PathBuf;
+
+/// What is asked of a line: nothing, or authorities to trust, in a file or the system's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Plain,
+    Tls(Option<PathBuf>),
+}
+
+/// Takes both parameters out of a URL.
+///
+/// # Errors
+/// A mode that is not known, or one that is half of an encrypted line.
+pub(super) fn of_url(url: &str) -> std::result::Result<(String, Line), &'static str> {
+    let Some((before, query)) = url.split_once('?') else { return Ok((url.to_owned(), Line::Plain)) };
+    let (mut mode, mut authorities, mut others) = ("", None, Vec::new());
+    for parameter in query.split('&') {
+        match parameter.split_once('=') {
+            Some(("sslmode", value)) => mode = value,
+            Some(("sslrootcert", value)) => authorities = Some(PathBuf::from(value)),
+            _ => others.push(parameter),
+        }
+    }
+    let line = match mode {
+        "" | "disable" | "prefer" | "allow" if authorities.is_some() => {
+            return Err("sslrootcert is for sslmode=verify-full");
+        }
+        "" | "disable" | "prefer" | "allow" => Line::Plain,
+        "require" | "verify-full" => Line::Tls(authorities),
+        _ => return Err("write sslmode=verify-full, or sslmode=disable"),
+    };
+    let url = if others.is_empty() { before.to_owned() } else { format!("{before}?{}", others.join("&")) };
+    Ok((url, line))
+}
+
+/// A line as it is opened.
+#[derive(Clone)]
+pub(super) enum Opener {
+    Plain,
+    #[cfg(feature = "tls")]
+    Tls(tokio_postgres_rustls::MakeRustlsConnect),
+}
+
+impl Opener {
+    #[cfg(feature = "tls")]
+    pub(super) fn new(line: &Line, _: &str) -> Result<Opener> {
+        let Line::Tls(authorities) = line else { return Ok(Opener::Plain) };
+        let config = crate::tls::client(authorities.as_deref())?;
+        Ok(Opener::Tls(tokio_postgres_rustls::MakeRustlsConnect::new(config)))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    pub(super) fn new(line: &Line, place: &str) -> Result<Opener> {
+        match line {
+            Line::Plain => Ok(Opener::Plain),
+            Line::Tls(_) => {
+                let why = "this program was built without TLS: build it with --features tls";
+                Err(crate::Error::Refused { place: place.to_owned(), why: why.to_owned() })
+            }
+        }
+    }
+}
+
+/// Connects; the connection ends with its client.
+#[cfg(feature = "tls")]
+pub(super) async fn connect_encrypted(
+    config: &Config,
+    tls: &tokio_postgres_rustls::MakeRustlsConnect,
+) -> std::result::Result<Client, tokio_postgres::Error> {
+    let (client, connection) = config.connect(tls.clone()).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_how_a_line_is_protected() {
+        let tls = |file: Option<&str>| Line::Tls(file.map(PathBuf::from));
+        for (url, rest, line) in [
+            ("postgres://h/d", "postgres://h/d", Line::Plain),
+            ("postgres://h/d?sslmode=disable", "postgres://h/d", Line::Plain),
+            ("postgres://h/d?sslmode=require", "postgres://h/d", tls(None)),
+            ("postgres://h/d?a=b&sslmode=verify-full&c=d", "postgres://h/d?a=b&c=d", tls(None)),
+            ("postgres://h/d?sslrootcert=/x&sslmode=verify-full", "postgres://h/d", tls(Some("/x"))),
+        ] {
+            assert_eq!(of_url(url), Ok((rest.to_owned(), line)), "{url}");
+        }
+        for url in ["postgres://h/d?sslmode=verify-ca", "postgres://h/d?sslrootcert=/x"] {
+            assert!(of_url(url).is_err(), "{url}");
+        }
+    }
+}
