@@ -117,9 +117,9 @@ pub const ALL: &[Experiment] = &[
     },
     Experiment {
         name: "members",
-        description: "1, 2, 4 and 8 processes that write: as a group with one owner, and on stock SQLite",
+        description: "1, 2, 4 and 8 processes that write: as a group with one owner, beside one another, on stock SQLite",
         measures: false,
-        flags: &[],
+        flags: &[Flag::Case],
         run: members::run,
     },
     Experiment {

@@ -13,7 +13,7 @@
 //! | `longest_ms` | the longest commit of the one that lives, behind a kill |
 
 use super::MODES;
-use super::process::{DATABASE, open};
+use super::process::{DATABASE, GROUP, open};
 use crate::harness::each_call::{Reached, kill_at_each_call};
 use crate::harness::told::{Heard, Told};
 use crate::harness::tracer::Tracer;
@@ -243,7 +243,7 @@ fn said(member: &mut Process, tracer: &mut Tracer, line: &str) -> io::Result<boo
 fn look(path: &Path, is_group: bool, expected: [(i64, i64); 2]) -> std::result::Result<(), String> {
     let damaged = |error: rusqlite::Error| format!("damaged: {error}");
     let (_vfs, db) = if is_group {
-        open(path, true).map_err(|error| format!("damaged: {error}"))?
+        open(path, GROUP).map_err(|error| format!("damaged: {error}"))?
     } else {
         (None, open_stock(path).map_err(damaged)?)
     };
@@ -291,7 +291,7 @@ pub(crate) fn be_killed(arguments: &[String]) -> std::result::Result<(), String>
     for line in io::stdin().lock().lines().map_while(io::Result::ok) {
         let done = match line.as_str() {
             "open" if connection.is_some() => Ok(()),
-            "open" => open(&path, true).map(|opened| connection = Some(opened)),
+            "open" => open(&path, GROUP).map(|opened| connection = Some(opened)),
             "close" => {
                 close(connection.take());
                 Ok(())

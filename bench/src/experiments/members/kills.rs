@@ -1,13 +1,15 @@
-//! `member-kills`: SIGKILL to processes of a group, the owner among them.
+//! `member-kills`: SIGKILL to processes of a group, the owner among them, with a stranger that comes and goes.
 
-use super::process::{Plan, acknowledged};
-use super::{MODES, complaints, create, look, start};
+use super::process::{self, DATABASE, GROUP, Plan, Side, TORN, acknowledged};
+use super::{MODES, command, complaints, create, look};
 use crate::harness::Progress;
+use crate::harness::open_stock;
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use std::path::Path;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const SECONDS: u64 = 300;
@@ -18,6 +20,8 @@ const LIFE: Duration = Duration::from_secs(5);
 const PROCESSES: usize = 4;
 /// The longest time between two kills, in microseconds.
 const PAUSE_US: u64 = 60_000;
+/// The longest time between two visits of the stranger, in microseconds.
+const VISIT_PAUSE_US: u64 = 400_000;
 /// Failures that are described.
 const DESCRIBED: usize = 10;
 
@@ -28,7 +32,7 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
     }
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     let mut figures = Figures::new();
-    for name in ["lives", "kills", "acknowledged", "wrong"] {
+    for name in ["lives", "kills", "acknowledged", "visits", "longest_ms", "wrong"] {
         figures.set(name, 0.0);
     }
     figures.set("seed", options.seed as f64);
@@ -42,11 +46,13 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
             ("lives", 1),
             ("kills", life.kills),
             ("acknowledged", life.acknowledged),
+            ("visits", life.visits),
             ("wrong", u64::from(life.wrong.is_some())),
         ] {
             let sum = figures.get(name).unwrap_or_default() + more as f64;
             figures.set(name, sum);
         }
+        figures.set("longest_ms", figures.get("longest_ms").unwrap_or_default().max(life.longest_ms));
         if let Some(wrong) = life.wrong.filter(|_| figures.alarms().len() < DESCRIBED) {
             figures.alarm(format!("{mode}: {wrong}; again: --seed {seed} --seconds {}", LIFE.as_secs()));
         }
@@ -60,6 +66,11 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
 struct Life {
     kills: u64,
     acknowledged: u64,
+    visits: u64,
+    /// How many processes there have been.
+    processes: i64,
+    /// The longest transaction of a process that lived through it, begun behind its first.
+    longest_ms: f64,
     wrong: Option<String>,
 }
 
@@ -87,13 +98,66 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
     let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
     let directory = scratch.path();
     create(directory, mode)?;
+    let end = AtomicBool::new(false);
+    let (mut life, visited) = std::thread::scope(|scope| {
+        let stranger = scope.spawn(|| visit(directory, seed, &end));
+        let life = members(directory, seed);
+        end.store(true, Ordering::Relaxed);
+        let visited = stranger.join().unwrap_or_else(|_| Err("the stranger has panicked".to_owned()));
+        life.map(|life| (life, visited))
+    })?;
+    match visited {
+        Ok(visits) => life.visits = visits,
+        Err(wrong) => life.wrong = life.wrong.or(Some(format!("a stranger: {wrong}"))),
+    }
+    if life.wrong.is_some() {
+        return Ok(life);
+    }
+    for side in [GROUP, Side::Stock] {
+        if let Some(wrong) = look(directory, 0..life.processes, side)? {
+            life.wrong = Some(wrong);
+            return Ok(life);
+        }
+    }
+    for writer in 0..life.processes {
+        let text = std::fs::read_to_string(acknowledged(directory, writer)).unwrap_or_default();
+        life.acknowledged += text.lines().count() as u64;
+        life.longest_ms = life.longest_ms.max(process::longest_ms(directory, writer));
+    }
+    Ok(life)
+}
+
+/// Stock SQLite comes, looks and leaves, until the end: how often, or what it found wrong.
+fn visit(directory: &Path, seed: u64, end: &AtomicBool) -> std::result::Result<u64, String> {
+    let (mut random, mut visits) = (fastrand::Rng::with_seed(seed), 0);
+    while !end.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_micros(random.u64(..VISIT_PAUSE_US)));
+        let ask = || {
+            let db = open_stock(&directory.join(DATABASE))?;
+            db.busy_timeout(process::BUSY_TIMEOUT)?;
+            db.query_row(TORN, [], |row| row.get::<_, i64>(0))
+        };
+        match ask() {
+            Ok(0) => visits += 1,
+            Ok(torn) => return Err(format!("{torn} transactions are there in part")),
+            // Beside those that are killed it meets locks, as anybody does.
+            Err(error) if process::is_busy(&error) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(visits)
+}
+
+/// Begins processes and kills them, until the time is over.
+fn members(directory: &Path, seed: u64) -> Result<Life> {
+    let failed = |source| Error::Directory { path: directory.to_owned(), source };
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut life, mut processes, mut next) = (Life::default(), Processes(Vec::new()), 0);
     let begun = Instant::now();
     while begun.elapsed() < LIFE {
         while processes.0.len() < PROCESSES {
-            let plan = Plan { directory: directory.to_owned(), writer: next, is_group: true, time: None };
-            processes.0.push((next, start(&plan)?));
+            let plan = Plan { directory: directory.to_owned(), writer: next, side: GROUP, time: None };
+            processes.0.push((next, command(&plan)?.spawn().map_err(failed)?));
             next += 1;
         }
         std::thread::sleep(Duration::from_micros(random.u64(..PAUSE_US)));
@@ -114,16 +178,6 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
             life.kills += 1;
         }
     }
-    drop(processes);
-    for is_group in [true, false] {
-        if let Some(wrong) = look(directory, 0..next, is_group)? {
-            life.wrong = Some(wrong);
-            return Ok(life);
-        }
-    }
-    for writer in 0..next {
-        let text = std::fs::read_to_string(acknowledged(directory, writer)).unwrap_or_default();
-        life.acknowledged += text.lines().count() as u64;
-    }
+    life.processes = next;
     Ok(life)
 }

@@ -1,8 +1,8 @@
-//! `members`: several processes that write one database, as a group and on stock SQLite; `member-kills`: the same, killed.
+//! `members`: several processes that write one database, as a group, beside one another, and on stock SQLite; `member-kills`: the same, killed.
 //!
 //! Processes commit for a while, each as fast as it can, with a connection of its own and the busy timeout of common drivers
-//! (5 s). The sides take turns. After each round stock SQLite looks for every acknowledged commit. `member-kills` ends a random
-//! process by SIGKILL at random moments, the owner among them, and begins another one in its place; with `--kill-at-calls` before each call of its
+//! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite looks for every acknowledged commit. `member-kills` ends a random
+//! process by SIGKILL at random moments, the owner among them, and begins another one in its place, while stock SQLite comes and looks; with `--kill-at-calls` before each call of its
 //! (`calls`).
 //!
 //! | figure | meaning |
@@ -12,30 +12,33 @@
 //! | `p999_ms.MODE_N.SIDE`, `longest_ms.MODE_N.SIDE` | of the process served worst |
 //! | `calls_per_commit.MODE_N` | calls of members that the owner has answered, over the commits of all |
 //! | `failed.MODE_N.SIDE` | transactions that have failed, of all rounds |
-//! | `ratio.MODE_N` | `txn_per_s` of the group over that of stock SQLite; median of the rounds |
-//! | `kills`, `acknowledged`, `wrong` | of `member-kills`: processes killed, commits acknowledged, lives after which something was missing or damaged |
+//! | `ratio.MODE_N.SIDE` | `txn_per_s` of the side over that of stock SQLite; median of the rounds |
+//! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
+//! | `longest_ms` | of `member-kills`: the longest transaction of all that have ended |
 
 mod calls;
 mod kills;
 mod process;
 
+use crate::harness::told::{Heard, Told};
 use crate::harness::{self, Progress, interleave, median, median_ratio, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 pub(crate) use calls::{CHILD as CALLS_CHILD, be_killed};
 pub(super) use kills::run as run_kills;
-use process::{DATABASE, Plan, SCHEMA};
+use process::{AUTO, BEGIN, DATABASE, GROUP, Plan, READY, SCHEMA, Side, TORN};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::Command;
 use std::time::Duration;
 
 const ROUND: Duration = Duration::from_secs(4);
 const QUICK_ROUND: Duration = Duration::from_millis(700);
 const COUNTS: [i64; 4] = [1, 2, 4, 8];
 const MODES: [&str; 2] = ["wal", "delete"];
-/// The sides, and whether they are a group.
-const SIDES: [(&str, bool); 2] = [("group", true), ("stock", false)];
+const SIDES: [(&str, Side); 3] = [("group", GROUP), ("auto", AUTO), ("stock", Side::Stock)];
+/// So long may processes take until all have opened the database.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "member";
@@ -58,16 +61,17 @@ struct Round {
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
     let time = if options.quick { QUICK_ROUND } else { ROUND };
     let mut figures = Figures::new();
-    progress.begin("rounds", (MODES.len() * COUNTS.len() * SIDES.len() * harness::MIN_ROUNDS) as u64);
-    for mode in MODES {
-        for count in COUNTS {
-            let rounds = interleave(&SIDES, 0, |_, (_, is_group)| {
-                let round = round(&options.directory, mode, count, *is_group, time)?;
-                progress.advance(1)?;
-                Ok(round)
-            })?;
-            note(&mut figures, &format!("{mode}_{count}"), &rounds, time);
-        }
+    let cases = MODES.iter().flat_map(|mode| COUNTS.map(|count| (*mode, count, format!("{mode}_{count}"))));
+    let is_wanted = |name: &str| options.case.as_deref().is_none_or(|case| name.starts_with(case));
+    let cases: Vec<_> = cases.filter(|(_, _, name)| is_wanted(name)).collect();
+    progress.begin("rounds", (cases.len() * SIDES.len() * harness::MIN_ROUNDS) as u64);
+    for (mode, count, name) in cases {
+        let rounds = interleave(&SIDES, 0, |_, (_, side)| {
+            let round = round(&options.directory, mode, count, *side, time)?;
+            progress.advance(1)?;
+            Ok(round)
+        })?;
+        note(&mut figures, &name, &rounds, time);
     }
     Ok(figures)
 }
@@ -95,25 +99,38 @@ fn note(figures: &mut Figures, name: &str, sides: &[Vec<Round>], time: Duration)
     if let Some(group) = sides.first() {
         figures.set(format!("calls_per_commit.{name}"), median(group.iter().map(calls)));
     }
-    if let [group, stock] = &rates[..] {
-        figures.set(format!("ratio.{name}"), median_ratio(group, stock));
+    if let [group, auto, stock] = &rates[..] {
+        figures.set(format!("ratio.{name}.group"), median_ratio(group, stock));
+        figures.set(format!("ratio.{name}.auto"), median_ratio(auto, stock));
     }
 }
 
-fn round(parent: &Path, mode: &str, count: i64, is_group: bool, time: Duration) -> Result<Round> {
+fn round(parent: &Path, mode: &str, count: i64, side: Side, time: Duration) -> Result<Round> {
     let failed = |source| Error::Directory { path: parent.to_owned(), source };
     let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
     let directory = scratch.path();
     create(directory, mode)?;
-    let start = |writer| start(&Plan { directory: directory.to_owned(), writer, is_group, time: Some(time) });
-    let processes: Vec<Child> = (0..count).map(start).collect::<Result<_>>()?;
+    let start = |writer| {
+        let plan = Plan { directory: directory.to_owned(), writer, side, time: Some(time) };
+        Told::start(command(&plan)?).map_err(failed)
+    };
+    let mut processes: Vec<Told> = (0..count).map(start).collect::<Result<_>>()?;
+    for (writer, process) in (0..).zip(&processes) {
+        if process.hear(READY_WITHIN) != Heard::Line(READY.to_owned()) {
+            let said = std::fs::read_to_string(complaints(directory, writer)).unwrap_or_default();
+            return Err(Error::Wrong(format!("a process of {mode} does not begin: {said}")));
+        }
+    }
+    for process in &mut processes {
+        process.tell(BEGIN).map_err(failed)?;
+    }
     for mut process in processes {
-        let status = process.wait().map_err(failed)?;
+        let status = process.child.wait().map_err(failed)?;
         if !status.success() {
             return Err(Error::Wrong(format!("a process of {mode} has ended with {status}")));
         }
     }
-    let wrong = look(directory, 0..count, false)?;
+    let wrong = look(directory, 0..count, Side::Stock)?;
     if let Some(wrong) = wrong {
         return Err(Error::Wrong(format!("{mode}, {count} processes: {wrong}")));
     }
@@ -150,20 +167,20 @@ fn complaints(directory: &Path, writer: i64) -> PathBuf {
     directory.join(format!("complaints-{writer}"))
 }
 
-fn start(plan: &Plan) -> Result<Child> {
+fn command(plan: &Plan) -> Result<Command> {
     let failed = |source| Error::Directory { path: "the running program".into(), source };
     let errors = std::fs::File::create(complaints(&plan.directory, plan.writer)).map_err(failed)?;
     let mut command = harness::child::command(CHILD).map_err(failed)?;
-    command.args(plan.arguments()).stderr(errors).spawn().map_err(failed)
+    command.args(plan.arguments()).stderr(errors);
+    Ok(command)
 }
 
-/// What is wrong with a database behind its processes, by a process of litefoot's where `is_group`, or else by stock SQLite.
-fn look(directory: &Path, writers: impl Iterator<Item = i64>, is_group: bool) -> Result<Option<String>> {
-    let (_vfs, db) = process::open(&directory.join(DATABASE), is_group).map_err(Error::Wrong)?;
+/// What is wrong with a database behind its processes, by a process of the side.
+fn look(directory: &Path, writers: impl Iterator<Item = i64>, side: Side) -> Result<Option<String>> {
+    let (_vfs, db) = process::open(&directory.join(DATABASE), side).map_err(Error::Wrong)?;
     let ask = || {
         let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-        let torn = "SELECT count(*) FROM w WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
-        Ok((integrity, db.query_row(torn, [], |row| row.get::<_, i64>(0))?))
+        Ok((integrity, db.query_row(TORN, [], |row| row.get::<_, i64>(0))?))
     };
     let (integrity, torn) =
         ask().map_err(|source| Error::Sqlite { what: "the last look".to_owned(), source })?;

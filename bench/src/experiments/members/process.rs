@@ -13,19 +13,52 @@ use std::time::{Duration, Instant};
 
 /// The name of the database in its directory.
 pub(super) const DATABASE: &str = "app.db";
+/// What a process says once it can begin, and what it is told then.
+pub(super) const READY: &str = "ready";
+pub(super) const BEGIN: &str = "begin";
 /// As drivers have it.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) const SCHEMA: &str =
     "CREATE TABLE r(writer INTEGER, n INTEGER, text TEXT, PRIMARY KEY(writer, n));
      CREATE TABLE w(writer INTEGER PRIMARY KEY, n INTEGER);";
 
+/// How many transactions are there in part.
+pub(super) const TORN: &str =
+    "SELECT count(*) FROM w WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
+
+/// What carries a process's SQLite.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Litefoot, with this value of `sharing`.
+    Litefoot(&'static str),
+    Stock,
+}
+
+pub(super) const GROUP: Side = Side::Litefoot("group");
+pub(super) const AUTO: Side = Side::Litefoot("auto");
+const SIDES: [Side; 3] = [GROUP, AUTO, Side::Stock];
+
+impl Side {
+    /// As figures name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Side::Litefoot(sharing) => sharing,
+            Side::Stock => "stock",
+        }
+    }
+
+    fn of(name: &str) -> Result<Side, String> {
+        SIDES.into_iter().find(|side| side.name() == name).ok_or_else(|| format!("{name}: no such side"))
+    }
+}
+
 /// What a process does.
 pub(super) struct Plan {
     pub directory: PathBuf,
     pub writer: i64,
-    pub is_group: bool,
-    /// How long it commits; nothing for ever.
+    pub side: Side,
+    /// How long it commits, from the line that tells it to begin; nothing for ever and at once.
     pub time: Option<Duration>,
 }
 
@@ -35,18 +68,18 @@ impl Plan {
         [
             self.directory.to_string_lossy().into_owned(),
             self.writer.to_string(),
-            self.is_group.to_string(),
+            self.side.name().to_owned(),
             self.time.map_or(0, |time| time.as_millis()).to_string(),
         ]
     }
 
     pub(super) fn of(arguments: &[String]) -> Result<Plan, String> {
-        let [directory, writer, is_group, time] = arguments else { return Err("four arguments".to_owned()) };
+        let [directory, writer, side, time] = arguments else { return Err("four arguments".to_owned()) };
         let ms: u64 = time.parse().map_err(|error| format!("{time}: {error}"))?;
         Ok(Plan {
             directory: directory.into(),
             writer: writer.parse().map_err(|error| format!("{writer}: {error}"))?,
-            is_group: is_group == "true",
+            side: Side::of(side)?,
             time: (ms > 0).then(|| Duration::from_millis(ms)),
         })
     }
@@ -61,12 +94,23 @@ pub(super) fn result(directory: &Path, writer: i64) -> PathBuf {
     directory.join(format!("result-{writer}"))
 }
 
+/// The file with a writer's longest transactions, each longer than those before.
+fn longest(directory: &Path, writer: i64) -> PathBuf {
+    directory.join(format!("longest-{writer}"))
+}
+
+/// A writer's longest transaction.
+pub(super) fn longest_ms(directory: &Path, writer: i64) -> f64 {
+    let text = std::fs::read_to_string(longest(directory, writer)).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse::<f64>().ok()).fold(0.0, f64::max)
+}
+
 /// Opens a database as all processes do; what comes first must live as long.
-pub(super) fn open(path: &Path, is_group: bool) -> Result<(Option<Vfs>, Connection), String> {
+pub(super) fn open(path: &Path, side: Side) -> Result<(Option<Vfs>, Connection), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let (vfs, db) = if is_group {
+    let (vfs, db) = if let Side::Litefoot(sharing) = side {
         let mut options = Options::default();
-        options.set("sharing", "group").map_err(|error| text(&error))?;
+        options.set("sharing", sharing).map_err(|error| text(&error))?;
         let vfs = Vfs::builder("members").options(options).register().map_err(|error| text(&error))?;
         let db = vfs.open(path).map_err(|error| text(&error))?;
         (Some(vfs), db)
@@ -95,7 +139,7 @@ pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<
 /// Commits, and writes how often, the longest commit and the 99.9th percentile in microseconds, how many have failed, and the calls of all
 /// members.
 pub(super) fn run(plan: &Plan) -> Result<(), String> {
-    let (_vfs, db) = open(&plan.directory.join(DATABASE), plan.is_group)?;
+    let (_vfs, db) = open(&plan.directory.join(DATABASE), plan.side)?;
     let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
     let path = acknowledged(&plan.directory, writer);
     let mut log: File = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
@@ -108,7 +152,13 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
             Err(error) => return Err(error.to_string()),
         }
     };
+    if plan.time.is_some() {
+        // Whoever is late would commit alone behind the others.
+        println!("{READY}");
+        std::io::stdin().read_line(&mut String::new()).map_err(text)?;
+    }
     let (mut latencies, mut failed) = (Latencies::new().map_err(|error| error.to_string())?, 0);
+    let mut longest = Longest { path: longest(&plan.directory, writer), so_far: TO_BE_NOTED };
     let begun = Instant::now();
     while plan.time.is_none_or(|time| begun.elapsed() < time) {
         n += 1;
@@ -122,6 +172,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
             db.execute_batch(&format!("INSERT INTO r VALUES({writer}, {n}, 'a row of some bytes, once')"))
         };
         latencies.record(since.elapsed());
+        longest.note(since.elapsed()).map_err(text)?;
         match done {
             Ok(()) => log.write_all(format!("{n}\n").as_bytes()).map_err(text)?,
             Err(error) => {
@@ -140,14 +191,34 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
             }
         }
     }
-    let longest = latencies.percentile_us(1.0);
-    let calls = if plan.is_group { calls(&db) } else { 0 };
+    let calls = if plan.side == GROUP { calls(&db) } else { 0 };
     let line = format!(
-        "{} {longest} {} {failed} {calls}",
+        "{} {} {} {failed} {calls}",
         latencies.count() - failed,
+        latencies.percentile_us(1.0),
         latencies.percentile_us(0.999)
     );
     std::fs::write(result(&plan.directory, writer), line).map_err(text)
+}
+
+/// Shorter transactions are nobody's longest.
+const TO_BE_NOTED: Duration = Duration::from_millis(20);
+
+/// Notes each transaction that was longer than all before it, so that a killed process has said its longest.
+struct Longest {
+    path: PathBuf,
+    so_far: Duration,
+}
+
+impl Longest {
+    fn note(&mut self, time: Duration) -> std::io::Result<()> {
+        if time <= self.so_far {
+            return Ok(());
+        }
+        self.so_far = time;
+        let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
+        writeln!(file, "{}", time.as_secs_f64() * 1000.0)
+    }
 }
 
 /// The calls of members that their owner has answered.
@@ -157,7 +228,8 @@ fn calls(db: &Connection) -> u64 {
     text.lines().find_map(value).unwrap_or(0)
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
+/// Transactions refused, or failed with their owner.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::SystemIoFailure)

@@ -5,16 +5,18 @@
 //! commit again. A sync that begins without them makes each of them wait for two syncs.
 //!
 //! # Promises
-//! 1. A delay takes at most half of the time of the last sync, and at most 100 us.
+//! 1. A delay takes at most half of the time of the last sync, and at most 100 us or an eighth of that time, whichever is more. Other processes
+//!    need some 100 us for each commit, one behind the other.
 //! 2. A thread that commits alone is never delayed.
 //! 3. After a delay in which no follower came, the next 16 commits are not delayed.
 
 use std::time::Duration;
 
-/// Longest delay.
-const MAX_COMMIT_DELAY: Duration = Duration::from_micros(100);
-/// The part of a sync's time that a delay may take.
-const COMMIT_DELAY_SHARE: u32 = 2;
+/// A delay that is short for any device.
+pub(crate) const SHORT_COMMIT_DELAY: Duration = Duration::from_micros(100);
+/// The part of a short sync's time that a delay may take, and of a long one's.
+const SHORT_SYNC_SHARE: u32 = 2;
+const LONG_SYNC_SHARE: u32 = 8;
 /// Commits without a delay after a delay in vain.
 const UNDELAYED_AFTER_MISS: u32 = 16;
 
@@ -39,7 +41,8 @@ impl CommitDelay {
             self.undelayed -= 1;
             return None;
         }
-        Some((self.last_sync / COMMIT_DELAY_SHARE).min(MAX_COMMIT_DELAY))
+        let most = SHORT_COMMIT_DELAY.max(self.last_sync / LONG_SYNC_SHARE);
+        Some((self.last_sync / SHORT_SYNC_SHARE).min(most))
     }
 
     /// True when as many transactions are queued as the last sync served.
@@ -74,7 +77,8 @@ mod tests {
             (0, 0, 0, 1, None, "the first commit"),
             (1, 0, 5_000, 1, None, "a thread alone"),
             (1, 1, 120, 1, Some(us(60)), "half of a short sync"),
-            (1, 1, 5_000, 1, Some(us(100)), "the limit, behind a long sync"),
+            (1, 1, 800, 1, Some(us(100)), "the limit, behind a longer sync"),
+            (1, 1, 5_000, 1, Some(us(625)), "an eighth of a long sync"),
             (4, 0, 200, 3, Some(us(100)), "one of four is missing"),
             (4, 0, 200, 4, None, "all are here"),
             (4, 3, 200, 6, Some(us(100)), "those that came during the sync count"),

@@ -48,6 +48,11 @@ impl MainFile {
         if !is_ready || self.wal().is_none() || self.may_begin().is_err() {
             return false;
         }
+        // It reads nothing meanwhile, which would be in the way of a checkpoint that empties the log.
+        if self.database.checkpointer().has_turn() {
+            self.database.writer_queue().leave_unless_writing(self.id);
+            self.database.checkpointer().await_turn_end(self.database.db());
+        }
         // One that was refused has waited while SQLite let it sleep.
         let wait = if self.refused.is_some() { Duration::ZERO } else { TURN_WAIT };
         if !self.database.writer_queue().await_turn(self.id, Instant::now(), wait, UNUSED) {

@@ -21,6 +21,7 @@
 //!    without them.
 
 use crate::capture::encoding::Captured;
+use crate::commit::commit_delay::SHORT_COMMIT_DELAY;
 use crate::commit::commit_queue::{Admission, CommitQueue, Pending, PendingForm, is_smaller_than_pages};
 use crate::commit::delta_start::DeltaStart;
 use crate::commit::log_writer::LogWriter;
@@ -39,8 +40,10 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+/// The time between two looks for followers, in a delay that is not short.
+const FOLLOWER_GLANCE: Duration = Duration::from_micros(20);
 /// Why a panic has latched the database.
 const PANICKED: &str = "an internal error has interrupted a commit (please report it)";
 
@@ -299,7 +302,7 @@ impl GroupCommit {
         look(&mut self.writer())
     }
 
-    /// Commit delay: waits up to 100 us for as many followers as the last sync had (PostgreSQL: `commit_delay`).
+    /// Commit delay: waits shortly for as many followers as the last sync had (PostgreSQL: `commit_delay`).
     fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, CommitQueue>) -> MutexGuard<'a, CommitQueue> {
         let pending = queue.pending.len();
         let is_hurried = || self.hurried.load(Ordering::Relaxed) > 0;
@@ -316,7 +319,10 @@ impl GroupCommit {
                 break;
             }
             drop(queue);
-            std::thread::yield_now();
+            match begun.elapsed() {
+                soon if soon < SHORT_COMMIT_DELAY => std::thread::yield_now(),
+                _ => std::thread::sleep(FOLLOWER_GLANCE),
+            }
             queue = self.queue.lock();
         }
         queue
