@@ -83,7 +83,7 @@ impl MemberFile {
 
     /// True where SQLite counts on nothing that the owner has of the connection, but for the lock that a connection with a log has between
     /// its transactions. It keeps that lock also where it could not begin to use the index.
-    fn is_between_transactions(&self) -> bool {
+    pub(super) fn is_between_transactions(&self) -> bool {
         let has_log = || self.link.open_flags(FileOf::Wal).is_some();
         self.level == Level::None || self.level == Level::Shared && has_log() && self.index.has_no_slot()
     }

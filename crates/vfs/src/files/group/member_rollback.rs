@@ -12,7 +12,7 @@ use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
 use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::link::Link;
-use crate::files::group::member_file::MemberFile;
+use crate::files::group::member_file::{MemberFile, anew};
 use crate::files::group::protocol::{
     Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SYNC_WANTED,
 };
@@ -82,7 +82,10 @@ impl MemberFile {
     pub(super) fn lock_alone(&mut self) -> Result<()> {
         self.take_back_locks()?;
         let call = Self::call(Operation::Lock, Level::Exclusive as u64, 0);
-        let is_beside_others = self.channel.ask(&call, |reply| Ok(reply.flag))?;
+        let asked = self.channel.ask(&call, |reply| Ok(reply.flag));
+        // A connection that closes its log asks for it as well: it has nothing to lose.
+        let is_beside_others =
+            if self.is_between_transactions() { anew(&self.channel, asked)? } else { asked? };
         if is_beside_others { self.link.carry() } else { Ok(()) }
     }
 

@@ -7,6 +7,7 @@ use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::of_test::group_on;
 use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, RELEASES, RESERVED, SYNC_WANTED};
+use crate::open::checkpointer::take_turn_of_test;
 use crate::open::database::DatabaseSetup;
 use crate::sync::group_changes::Moment;
 use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
@@ -199,6 +200,24 @@ fn a_turn_is_one_members_until_it_gives_it_back_or_dies() {
     assert!(one.take_turn(Shows::Outcome));
     one.0.end();
     assert!(other.take_turn(Shows::Outcome));
+}
+
+#[test]
+fn a_turn_comes_behind_a_checkpoint_that_empties_the_log() {
+    let (vfs, database) = group();
+    let [mut one, mut other] = [(); 2].map(|()| member_in_wal_mode(&vfs, &database));
+    assert!(one.take_turn(Shows::Outcome));
+    take_turn_of_test(&database);
+    while !database.checkpointer().has_turn() {
+        std::thread::yield_now();
+    }
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| other.take_turn(Shows::Outcome));
+        // Longer than a turn is waited for. One that has given up would read, in the way of the checkpoint.
+        std::thread::sleep(Duration::from_millis(40));
+        one.main(Operation::ShmUnlock, WRITE_SLOT as u64, 1);
+        assert!(waits.join().unwrap());
+    });
 }
 
 #[test]
