@@ -1,4 +1,4 @@
-//! `member-kills`: SIGKILL to processes of a group, the owner among them, with a stranger that comes and goes.
+//! `member-kills`: SIGKILL to processes of a group, the owner among them. In every second life of a mode a stranger comes and goes.
 
 use super::process::{self, DATABASE, GROUP, Plan, Side, TORN, acknowledged};
 use super::{MODES, command, complaints, create, look};
@@ -32,7 +32,9 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
     }
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     let mut figures = Figures::new();
-    for name in ["lives", "kills", "acknowledged", "visits", "longest_ms", "wrong"] {
+    for name in
+        ["lives", "kills", "acknowledged", "visits", "longest_ms", "longest_beside_stranger_ms", "wrong"]
+    {
         figures.set(name, 0.0);
     }
     figures.set("seed", options.seed as f64);
@@ -52,7 +54,8 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
             let sum = figures.get(name).unwrap_or_default() + more as f64;
             figures.set(name, sum);
         }
-        figures.set("longest_ms", figures.get("longest_ms").unwrap_or_default().max(life.longest_ms));
+        let longest = if has_stranger(seed) { "longest_beside_stranger_ms" } else { "longest_ms" };
+        figures.set(longest, figures.get(longest).unwrap_or_default().max(life.longest_ms));
         if let Some(wrong) = life.wrong.filter(|_| figures.alarms().len() < DESCRIBED) {
             figures.alarm(format!("{mode}: {wrong}; again: --seed {seed} --seconds {}", LIFE.as_secs()));
         }
@@ -99,6 +102,7 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
     let directory = scratch.path();
     create(directory, mode)?;
     let end = AtomicBool::new(false);
+    end.store(!has_stranger(seed), Ordering::Relaxed);
     let (mut life, visited) = std::thread::scope(|scope| {
         let stranger = scope.spawn(|| visit(directory, seed, &end));
         let life = members(directory, seed);
@@ -125,6 +129,11 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
         life.longest_ms = life.longest_ms.max(process::longest_ms(directory, writer));
     }
     Ok(life)
+}
+
+/// True where a stranger comes and goes: in two of four lives, one of each mode.
+fn has_stranger(seed: u64) -> bool {
+    seed / MODES.len() as u64 % 2 == 1
 }
 
 /// Stock SQLite comes, looks and leaves, until the end: how often, or what it found wrong.

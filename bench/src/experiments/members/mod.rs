@@ -2,7 +2,7 @@
 //!
 //! Processes commit for a while, each as fast as it can, with a connection of its own and the busy timeout of common drivers
 //! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite looks for every acknowledged commit. `member-kills` ends a random
-//! process by SIGKILL at random moments, the owner among them, and begins another one in its place, while stock SQLite comes and looks; with `--kill-at-calls` before each call of its
+//! process by SIGKILL at random moments, the owner among them, and begins another one in its place, in half of the lives while stock SQLite comes and looks; with `--kill-at-calls` before each call of its
 //! (`calls`).
 //!
 //! | figure | meaning |
@@ -14,7 +14,7 @@
 //! | `failed.MODE_N.SIDE` | transactions that have failed, of all rounds |
 //! | `ratio.MODE_N.SIDE` | `txn_per_s` of the side over that of stock SQLite; median of the rounds |
 //! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
-//! | `longest_ms` | of `member-kills`: the longest transaction of all that have ended |
+//! | `longest_ms`, `longest_beside_stranger_ms` | of `member-kills`: the longest transaction of all that have ended, without visits and with them |
 
 mod calls;
 mod kills;
