@@ -48,7 +48,8 @@ pub fn schemes() -> String {
 /// The sink of a job. Nothing is asked of the network yet.
 pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
     if let Some(destination) = rows(&job.url, job.credentials.as_deref())? {
-        return Ok(Box::new(RowShipper::new(destination, job.node(), Selection::default())));
+        let selection = Selection { tables: job.tables.clone(), keep_deleted: job.keep_deleted.clone() };
+        return Ok(Box::new(RowShipper::new(destination, (job.node(), job.epoch), selection)));
     }
     let store = store(&job.url, job.credentials.as_deref())?;
     Ok(Box::new(Backup::new(store, job.node(), scratch)))
@@ -60,7 +61,7 @@ pub fn takes_rows(url: &str, credentials: Option<&Path>) -> Result<bool> {
 }
 
 /// The destination of rows, if it is one.
-fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destination>>> {
+pub(crate) fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destination>>> {
     check(url)?;
     Ok(Some(match url.split_once(':') {
         Some(("postgres" | "postgresql", _)) => {

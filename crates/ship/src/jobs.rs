@@ -34,6 +34,24 @@ pub struct Job {
     /// A file with credentials, a `KEY=value` a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<PathBuf>,
+    /// Of rows: raised where all of them are sent anew. Destinations refuse what comes with an older one.
+    #[serde(default = "first_epoch", skip_serializing_if = "is_first_epoch")]
+    pub epoch: u64,
+    /// Of rows: the tables that are shipped; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
+    /// Of rows: tables whose deleted rows stay at the destination.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep_deleted: Vec<String>,
+}
+
+fn first_epoch() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first_epoch(epoch: &u64) -> bool {
+    *epoch == 1
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -111,6 +129,23 @@ impl Jobs {
         self.save(jobs)
     }
 
+    /// The job of a name.
+    pub fn of_name(&self, name: &str) -> Result<Job> {
+        let jobs = self.load()?;
+        let names: Vec<String> = jobs.iter().map(|job| format!("{:?}", job.name)).collect();
+        jobs.into_iter().find(|job| job.name == name).ok_or_else(|| {
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Error::local(&self.directory.join(FILE), format!("there is no job {name:?}; there are: {there}"))
+        })
+    }
+
+    /// Puts a job in the place of the one of its name.
+    pub fn replace(&self, job: Job) -> Result<()> {
+        let mut jobs = self.load()?;
+        jobs.iter_mut().filter(|other| other.name == job.name).for_each(|other| *other = job.clone());
+        self.save(jobs)
+    }
+
     /// Removes a job, with what is remembered of it. Its destination stays as it is. `false` where there is none of this name.
     pub fn remove(&self, name: &str) -> Result<bool> {
         let (removed, kept): (Vec<Job>, Vec<Job>) =
@@ -175,6 +210,9 @@ mod tests {
             interval_ms: 10_000,
             node: "00000000000000ff".into(),
             credentials: None,
+            epoch: 1,
+            tables: Vec::new(),
+            keep_deleted: Vec::new(),
         }
     }
 
@@ -192,6 +230,10 @@ mod tests {
         assert!(jobs.remove("a").unwrap() && !jobs.remove("a").unwrap());
         assert!(!jobs.state(&loaded[0]).exists());
         assert_eq!(jobs.load().unwrap(), loaded[1..]);
+        let other = Job { epoch: 9, tables: vec!["t".into()], ..job("b") };
+        jobs.replace(other.clone()).unwrap();
+        assert_eq!((jobs.of_name("b").unwrap(), jobs.load().unwrap().len()), (other, 1));
+        assert!(jobs.of_name("a").unwrap_err().to_string().contains("there are: \"b\""));
         let mode = fs::metadata(jobs.directory().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

@@ -22,6 +22,7 @@
 //! | [`follow`] | a copy that keeps up with them |
 //! | [`compact`] | few files instead of many, and what may go |
 //! | [`destination`], [`credentials`], [`jobs`] | what a URL means, and who asks; what is shipped where |
+//! | [`resync`] | what begins anew, whatever the destination has |
 //! | [`service`] | when the next look is, and what a failure means |
 
 pub mod backup;
@@ -33,6 +34,7 @@ pub mod error;
 pub mod follow;
 pub mod jobs;
 pub mod restore;
+pub mod resync;
 pub mod rows;
 pub mod service;
 pub mod sink;

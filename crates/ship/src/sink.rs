@@ -5,6 +5,7 @@
 
 use crate::Result;
 use crate::source::{Changes, Images, PageMap};
+use litefoot_rowsink::Parked;
 
 /// What a delivery came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,4 +45,9 @@ pub trait Sink: Send {
 
     /// The number of the last delivery that has arrived.
     fn sequence(&self) -> u64;
+
+    /// Tables that the destination does not take, and why.
+    fn parked(&self) -> &[Parked] {
+        &[]
+    }
 }

@@ -42,6 +42,13 @@ impl Selection {
     }
 }
 
+/// The origin of a job's rows.
+pub(crate) fn origin(node: u64, epoch: u64) -> Origin {
+    let mut source = [0; 16];
+    source[8..].copy_from_slice(&node.to_be_bytes());
+    Origin { source, epoch }
+}
+
 /// The sink of one database and one destination.
 pub struct RowShipper {
     destination: Box<dyn Destination>,
@@ -51,19 +58,21 @@ pub struct RowShipper {
     map: Option<Map>,
     sequence: u64,
     pending: Option<(Batch, Step)>,
+    /// Tables of which a batch was not taken since the last one that had all rows.
     parked: Vec<Parked>,
     images_bytes: usize,
 }
 
 impl RowShipper {
-    /// A sink; the origin is told from all others by the number of the job.
-    pub fn new(destination: Box<dyn Destination>, node: u64, selection: Selection) -> RowShipper {
-        let mut source = [0; 16];
-        source[8..].copy_from_slice(&node.to_be_bytes());
-        let origin = Origin { source, epoch: 1 };
+    /// A sink; the origin is told from all others by the number of the job, and its epoch.
+    pub fn new(
+        destination: Box<dyn Destination>,
+        (node, epoch): (u64, u64),
+        selection: Selection,
+    ) -> RowShipper {
         RowShipper {
             destination,
-            origin,
+            origin: origin(node, epoch),
             selection,
             map: None,
             sequence: 0,
@@ -71,11 +80,6 @@ impl RowShipper {
             parked: Vec::new(),
             images_bytes: IMAGES_BYTES,
         }
-    }
-
-    /// Tables of which the last batch was not taken, and why.
-    pub fn parked(&self) -> &[Parked] {
-        &self.parked
     }
 
     /// The map of the newer moment, and the changes: those to the last moment, or all rows.
@@ -152,7 +156,9 @@ impl Sink for RowShipper {
         // What has changed may be no row that is shipped.
         if batch.is_whole || !batch.tables.is_empty() {
             let arrived = deliver(&mut *self.destination, batch)?;
-            self.parked = arrived.parked;
+            let is_again = |old: &Parked| arrived.parked.iter().any(|new| new.table == old.table);
+            self.parked.retain(|old| !batch.is_whole && !is_again(old));
+            self.parked.extend(arrived.parked);
             delivered = Delivered { sequence: batch.sequence, bytes: arrived.bytes, requests: 1 };
         }
         if let Some((_, step)) = self.pending.take() {
@@ -164,6 +170,10 @@ impl Sink for RowShipper {
 
     fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    fn parked(&self) -> &[Parked] {
+        &self.parked
     }
 }
 

@@ -99,9 +99,10 @@ fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once
         failures = if failed.is_some() { failures + 1 } else { 0 };
         let next = next(job.interval(), failed, failures);
         locked(status).note(&worker, &outcome, next);
-        let now = failed.map_or_else(String::new, ToString::to_string);
+        let parked = worker.parked().iter().map(|parked| format!("table {:?}: {}", parked.table, parked.why));
+        let now = failed.map_or_else(|| parked.collect::<Vec<_>>().join("; "), ToString::to_string);
         if now != said {
-            host.say(job, if failed.is_some() { &now } else { "goes on" });
+            host.say(job, if now.is_empty() { "goes on" } else { &now });
             said = now;
         }
         match (next, outcome) {

@@ -60,6 +60,18 @@ pub struct Status {
     pub database_bytes: u64,
     /// What went wrong at last.
     pub error: Option<String>,
+    /// Tables that the destination does not take.
+    #[serde(default)]
+    pub parked: Vec<ParkedTable>,
+}
+
+/// A table that the destination does not take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParkedTable {
+    /// Its name.
+    pub table: String,
+    /// The reason, and what to do.
+    pub why: String,
 }
 
 impl Status {
@@ -79,6 +91,7 @@ impl Status {
             lag_ms: 0,
             database_bytes: 0,
             error: None,
+            parked: Vec::new(),
         }
     }
 
@@ -86,6 +99,8 @@ impl Status {
     pub fn note(&mut self, worker: &Worker, outcome: &Result<Option<Delivered>>, next: Next) {
         self.sequence = worker.sequence();
         self.database_bytes = worker.database_bytes();
+        let parked = worker.parked().iter();
+        self.parked = parked.map(|of| ParkedTable { table: of.table.clone(), why: of.why.clone() }).collect();
         match outcome {
             Ok(delivered) => {
                 if let Some(delivered) = delivered {
@@ -103,6 +118,7 @@ impl Status {
         }
         self.state = match (next, outcome) {
             (Next::Stop, _) => State::Stopped,
+            (_, Ok(_)) if !self.parked.is_empty() => State::Parked,
             (_, Ok(_)) => State::Current,
             (_, Err(Error::Refused { .. } | Error::Damaged { .. })) => State::Parked,
             (_, Err(_)) => State::Retrying,

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::jobs::{Job, Jobs};
 use crate::sink::{Delivered, Sink};
 use crate::source::{Door, Source, state};
+use litefoot_rowsink::Parked;
 use std::path::PathBuf;
 
 /// Deliveries between two writes of the state. What came behind it is read from the destination at the next start.
@@ -80,6 +81,11 @@ impl Worker {
     /// The number of the last delivery.
     pub fn sequence(&self) -> u64 {
         self.sink.sequence()
+    }
+
+    /// Tables that the destination does not take, and why.
+    pub fn parked(&self) -> &[Parked] {
+        self.sink.parked()
     }
 
     /// True while something is read and not delivered.

@@ -20,6 +20,7 @@ Examples:
   litefoot ship add app.db file:///backup/app
   litefoot ship add app.db 's3://bucket/app?region=eu-central-1' --credentials /etc/litefoot/s3.env
   litefoot ship add app.db file:///mnt/nas/app --interval 1m --name nightly
+  litefoot ship add app.db postgres://fleet@db/fleet --table reading --keep-deleted reading
   litefoot ship add app.db file:///backup/app --take-over     on the machine that replaces another one")]
 pub struct Args {
     /// The database
@@ -39,6 +40,14 @@ pub struct Args {
     /// A file with the credentials of the destination, a KEY=value a line, which nobody else can read
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
+
+    /// Ship the rows of this table only; may be repeated
+    #[arg(long = "table", value_name = "TABLE")]
+    tables: Vec<String>,
+
+    /// Rows that are deleted from this table stay at the destination; may be repeated
+    #[arg(long = "keep-deleted", value_name = "TABLE")]
+    keep_deleted: Vec<String>,
 
     /// Go on where another machine has stopped, whose database this one has
     #[arg(long)]
@@ -75,7 +84,11 @@ pub fn run(args: Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::file(&path, error).advice("Check the path; nothing was added."))?;
     let node = match destination::takes_rows(&args.url, args.credentials.as_deref()).map_err(explain)? {
         true => fastrand::u64(1..),
-        false => node_of_backup(&args)?,
+        false if args.tables.is_empty() && args.keep_deleted.is_empty() => node_of_backup(&args)?,
+        false => {
+            return Err(Failure::new(format!("{}: a backup has all tables", args.url))
+                .advice("--table and --keep-deleted are for destinations of rows."));
+        }
     };
     let name = args.name.unwrap_or_else(|| name_for(&database, &args.url));
     let credentials = match args.credentials {
@@ -90,6 +103,9 @@ pub fn run(args: Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
         interval_ms,
         node: format!("{node:016x}"),
         credentials,
+        epoch: 1,
+        tables: args.tables,
+        keep_deleted: args.keep_deleted,
     };
     jobs.add(job).map_err(explain)?;
     let mut output = Output::lock();

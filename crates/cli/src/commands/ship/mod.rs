@@ -5,12 +5,14 @@
 //! | `add` | which jobs there are |
 //! | `run` | the service |
 //! | `status` | how a job's status is told |
+//! | `resync` | all rows once more |
 //! | `compact` | which files of a backup are merged |
 //! | `door` | how a database is opened beside its application |
 
 mod add;
 mod compact;
 mod door;
+mod resync;
 mod run;
 mod status;
 
@@ -35,6 +37,7 @@ Examples:
   litefoot ship run                               the service, in the foreground
   litefoot ship run --once                        one look at each database, for cron
   litefoot ship status
+  litefoot ship resync app.db-postgres            all rows once more, in place of what is there
   litefoot ship add app.db postgres://fleet@db/fleet  rows, and not a backup
   litefoot ship add app.db collect://centre:8443  rows, by way of `litefoot collect`
   litefoot restore file:///backup/app -o app.db   and back
@@ -56,6 +59,7 @@ enum Command {
     Remove(add::RemoveArgs),
     Run(run::Args),
     Status(status::Args),
+    Resync(resync::Args),
     Compact(compact::Args),
 }
 
@@ -70,6 +74,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Remove(args) => add::remove(&args, &jobs),
         Command::Run(args) => run::run(&args, &jobs),
         Command::Status(args) => status::run(&args, &jobs),
+        Command::Resync(args) => resync::run(&args, &jobs),
         Command::Compact(args) => compact::run(&args),
     }
 }

@@ -29,8 +29,14 @@ pub struct Args {
     once: bool,
 }
 
-struct Service {
+pub(super) struct Service {
     scratch: PathBuf,
+}
+
+impl Service {
+    pub(super) fn of(jobs: &Jobs) -> Service {
+        Service { scratch: jobs.directory().to_owned() }
+    }
 }
 
 impl Host for Service {
@@ -54,8 +60,7 @@ impl Host for Service {
 /// Runs the service.
 pub fn run(args: &Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
     interrupt::listen(Idle::Ask);
-    let service = Service { scratch: jobs.directory().to_owned() };
-    match service::run(jobs, &service, args.once) {
+    match service::run(jobs, &Service::of(jobs), args.once) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => Err(explain(error)),
     }

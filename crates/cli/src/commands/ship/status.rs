@@ -49,6 +49,9 @@ pub fn run(args: &Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
         for (job, error) in all.iter().filter_map(|status| Some((&status.job, status.error.as_ref()?))) {
             output.line(format!("{job}: {}", printable(error)))?;
         }
+        for (job, parked) in all.iter().flat_map(|status| status.parked.iter().map(|of| (&status.job, of))) {
+            output.line(format!("{job}: table {:?}: {}", parked.table, printable(&parked.why)))?;
+        }
     }
     output.flush()?;
     let is_current = all.iter().all(|status| status.state == State::Current);
@@ -115,6 +118,9 @@ const METRICS: &[Metric] = &[
     }),
     ("litefoot_ship_requests_total", "counter", "Requests that deliveries took.", |status| {
         status.requests.to_string()
+    }),
+    ("litefoot_ship_parked_tables", "gauge", "Tables that the destination does not take.", |status| {
+        status.parked.len().to_string()
     }),
     ("litefoot_ship_failures_total", "counter", "Looks and deliveries that failed.", |status| {
         status.failures.to_string()

@@ -40,12 +40,6 @@ pub(super) struct MemberIndex {
     seated_since: u32,
     /// True if it has the write slot, and SQLite has not asked for it yet.
     has_turn: bool,
-    /// Calls since it has that, and no slot to read.
-    calls_in_turn: u32,
-    /// True if the turn has come since SQLite has looked at the marks of readers.
-    has_new_marks: bool,
-    /// True if the turn was waited for in vain, before SQLite has found a mark.
-    was_refused: bool,
     /// The epoch of the memory.
     epoch: u64,
     /// The memory, and its regions, under the addresses that SQLite knows.
@@ -54,11 +48,6 @@ pub(super) struct MemberIndex {
     /// Bytes of a region as SQLite has it.
     region_bytes: usize,
 }
-
-/// Marks of readers that SQLite may not make while the connection has its turn, for which the owner has made one.
-const REFUSED_MARKS: u32 = 8;
-/// Calls after which a turn is given back that SQLite cannot use: it begins anew 100 times, and then gives up.
-const MOST_CALLS_IN_TURN: u32 = 90;
 
 /// What is known of a connection's commits, for its files.
 #[derive(Default)]
@@ -162,7 +151,7 @@ impl MemberIndex {
 
     /// The next owner's wal-index takes the place of the last one's.
     pub(super) fn map_again(&mut self, channel: &Arc<Channel>) -> Result<()> {
-        (self.has_turn, self.has_new_marks, self.was_refused) = (false, false, false);
+        self.has_turn = false;
         let in_one = regions_per_mapping(self.region_bytes, page_bytes());
         let mut regions = std::mem::take(&mut self.regions);
         let mapped = regions.iter_mut().enumerate().try_for_each(|(number, region)| {
@@ -182,7 +171,6 @@ impl MemberIndex {
         self.regions.clear();
         self.memory = None;
         (self.shared, self.exclusive, self.seated, self.has_turn) = (0, 0, 0, false);
-        (self.calls_in_turn, self.has_new_marks, self.was_refused) = (0, false, false);
     }
 
     /// Gives back what is shared by the seat.
@@ -216,10 +204,6 @@ impl MemberFile {
             return Ok(());
         }
         let statement = self.link.statement();
-        self.leave_unused_turn();
-        if exclusive && count == 1 && first > READ_SLOTS {
-            self.mark_in_turn(statement)?;
-        }
         if !exclusive && count == 1 && first >= READ_SLOTS && self.begins_by_seat(bits, statement)? {
             return Ok(());
         }
@@ -252,37 +236,6 @@ impl MemberFile {
         Ok(())
     }
 
-    /// SQLite is about to make a mark for what it reads. A statement that writes takes its turn first, which brings a mark of the owner's: each mark
-    /// that another one uses would cost a message.
-    fn mark_in_turn(&mut self, statement: MembersStatement) -> Result<()> {
-        if !self.index.has_no_slot() || self.channel.board().is_none() {
-            return Ok(());
-        }
-        if !self.index.has_turn && !self.index.was_refused && statement.shows != Shows::Always {
-            let has_turn = self.begin_turn(statement)?;
-            (self.index.has_new_marks, self.index.was_refused) = (has_turn, !has_turn);
-        }
-        let is_made = self.index.has_turn && self.index.calls_in_turn <= REFUSED_MARKS;
-        if is_made { Err(Error::Busy) } else { Ok(()) }
-    }
-
-    /// Counts the calls in a turn in which SQLite does not come to read.
-    fn leave_unused_turn(&mut self) {
-        let is_unused = self.index.has_turn && self.index.has_no_slot();
-        self.index.calls_in_turn = if is_unused { self.index.calls_in_turn + 1 } else { 0 };
-        if self.index.calls_in_turn > MOST_CALLS_IN_TURN {
-            self.index.has_turn = false;
-            let _ = self.give_back(&Self::call(Operation::ShmUnlock, WRITE_SLOT as u64, 1));
-        }
-    }
-
-    /// Waits for the turn of a statement that writes; answers whether it has come.
-    fn begin_turn(&mut self, statement: MembersStatement) -> Result<bool> {
-        let data = [statement::encode(true, statement)];
-        self.index.has_turn = self.begin(|this| this.take_turn(&data))?;
-        Ok(self.index.has_turn)
-    }
-
     /// The connection has the write slot.
     fn begin_to_write(&self) {
         self.link.commits.begin();
@@ -300,15 +253,11 @@ impl MemberFile {
             return Ok(false);
         }
         let has_write_slot = self.index.has_turn || self.index.exclusive & WRITES != 0;
-        let was_refused = std::mem::take(&mut self.index.was_refused);
-        if std::mem::take(&mut self.index.has_new_marks) && self.index.has_turn {
-            // SQLite begins anew at once, and finds the mark.
-            return Err(Error::Busy);
-        }
-        let is_to_wait = statement.shows != Shows::Always && !was_refused;
-        if !has_write_slot && is_to_wait && self.index.has_no_slot() {
+        if !has_write_slot && statement.shows != Shows::Always && self.index.has_no_slot() {
             let header = self.header();
-            if self.begin_turn(statement)? && self.header() != header {
+            let data = [statement::encode(true, statement)];
+            self.index.has_turn = self.begin(|this| this.take_turn(&data))?;
+            if self.index.has_turn && self.header() != header {
                 // SQLite begins anew at once, by the snapshot that stays the newest.
                 return Err(Error::Busy);
             }
