@@ -68,12 +68,12 @@ def main():
     except (IndexError, ValueError):
         sys.exit("slow_device.py: how long does a flush take, and where is the device mounted?\n" + __doc__)
     os.makedirs(where, exist_ok=True)
+    # A file without a name.
+    backing = tempfile.TemporaryFile()
+    backing.truncate(BYTES)
+    subprocess.run(["mkfs.ext4", "-q", "-F", f"/proc/{os.getpid()}/fd/{backing.fileno()}"], check=True)
+    operations = SlowFile(backing.fileno(), milliseconds / 1000)
     folder = tempfile.mkdtemp(prefix="slow-device-")
-    backing, name = tempfile.mkstemp(dir=folder)
-    os.ftruncate(backing, BYTES)
-    subprocess.run(["mkfs.ext4", "-q", "-F", name], check=True)
-    os.unlink(name)
-    operations = SlowFile(backing, milliseconds / 1000)
     options = {"foreground": True, "max_write": 131072, "big_writes": True}
     threading.Thread(target=fuse.FUSE, args=(operations, folder), kwargs=options, daemon=True).start()
     end = threading.Event()

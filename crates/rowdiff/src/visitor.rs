@@ -47,6 +47,15 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The row: of an update the newer one.
+    pub fn row(&self) -> &Row {
+        match self {
+            Change::Insert(row) | Change::Delete(row) | Change::Update { after: row, .. } => row,
+        }
+    }
+}
+
 /// Rowids above the first, up to the second; none where there is no bound.
 pub type Rowids = (Option<i64>, Option<i64>);
 

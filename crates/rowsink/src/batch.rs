@@ -2,6 +2,7 @@
 
 use crate::Result;
 use litefoot_rowdiff::TableChanges;
+use serde::{Deserialize, Serialize};
 
 /// The database that changes come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,12 +62,18 @@ impl Batch {
 }
 
 /// A table that is left out, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parked {
     /// The name of the table.
     pub table: String,
     /// The reason, and what to do.
     pub why: String,
+}
+
+impl std::fmt::Display for Parked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "table {} is parked: {}", self.table, self.why)
+    }
 }
 
 /// What became of a batch.

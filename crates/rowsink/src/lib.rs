@@ -15,6 +15,7 @@
 //! | [`postgres`] | tables of PostgreSQL |
 //! | [`collect`] | a collector, which takes batches of many devices into PostgreSQL |
 //! | `nats` | a stream of NATS JetStream; with the feature of this name |
+//! | `line` | how a line is protected |
 //! | `tls` | encrypted lines; with the feature of this name |
 //! | `error` | what can go wrong, by what is to be done about it |
 
@@ -22,6 +23,7 @@ mod batch;
 pub mod collect;
 mod deliver;
 mod error;
+mod line;
 pub mod lines;
 #[cfg(feature = "nats")]
 pub mod nats;

@@ -49,7 +49,7 @@ pub fn schemes() -> String {
 pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
     if let Some(destination) = rows(&job.url, job.credentials.as_deref())? {
         let selection = Selection { tables: job.tables.clone(), keep_deleted: job.keep_deleted.clone() };
-        return Ok(Box::new(RowShipper::new(destination, (job.node(), job.epoch), selection)));
+        return Ok(Box::new(RowShipper::new(destination, job.origin(), selection)));
     }
     let store = store(&job.url, job.credentials.as_deref())?;
     Ok(Box::new(Backup::new(store, job.node(), scratch)))

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::{Error, Result};
+use litefoot_rowsink::Origin;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write};
@@ -65,6 +66,13 @@ impl Job {
     /// The number of this shipper.
     pub fn node(&self) -> u64 {
         u64::from_str_radix(&self.node, 16).unwrap_or_default()
+    }
+
+    /// Of rows: where they come from, as destinations know it.
+    pub fn origin(&self) -> Origin {
+        let mut source = [0; 16];
+        source[8..].copy_from_slice(&self.node().to_be_bytes());
+        Origin { source, epoch: self.epoch }
     }
 
     /// The time between two looks.

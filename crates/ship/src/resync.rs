@@ -9,10 +9,10 @@
 //! 2. It is larger than the one of the destination: whoever has delivered until now is refused from then on.
 
 use crate::jobs::{Job, Jobs};
-use crate::rows::origin;
 use crate::service::{Host, Lock, Worker};
 use crate::sink::Delivered;
 use crate::{Error, Result, destination};
+use litefoot_rowsink::Parked;
 
 /// What it came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Resynced {
     /// The batch of all rows.
     pub delivered: Delivered,
     /// Tables that the destination does not take, and why.
-    pub parked: Vec<String>,
+    pub parked: Vec<Parked>,
 }
 
 /// Sends all rows of a job anew. No service may run meanwhile.
@@ -38,13 +38,12 @@ pub fn resync(jobs: &Jobs, name: &str, host: &dyn Host) -> Result<Resynced> {
         });
     };
     let _lock = Lock::take(jobs)?;
-    let of_place = place.position(&origin(job.node(), job.epoch))?.map_or(0, |at| at.epoch);
+    let of_place = place.position(&job.origin())?.map_or(0, |at| at.epoch);
     drop(place);
     let job = Job { epoch: job.epoch.max(of_place) + 1, ..job };
     jobs.replace(job.clone())?;
     let mut worker = Worker::new(jobs, &job, host.door(&job), host.sink(&job)?);
     let delivered = worker.tick()?.unwrap_or_default();
     worker.save()?;
-    let parked = worker.parked().iter().map(|parked| format!("table {:?}: {}", parked.table, parked.why));
-    Ok(Resynced { epoch: job.epoch, delivered, parked: parked.collect() })
+    Ok(Resynced { epoch: job.epoch, delivered, parked: worker.parked().to_vec() })
 }

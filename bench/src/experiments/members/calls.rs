@@ -13,11 +13,11 @@
 //! | `longest_ms` | the longest commit of the one that lives, behind a kill |
 
 use super::MODES;
-use super::process::{DATABASE, GROUP, open};
+use super::process::{DATABASE, GROUP, Side, open};
 use crate::harness::each_call::{Reached, kill_at_each_call};
 use crate::harness::told::{Heard, Told};
 use crate::harness::tracer::Tracer;
-use crate::harness::{self, Batch, Progress, in_batches, open_stock};
+use crate::harness::{self, Batch, Progress, in_batches};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
@@ -213,7 +213,7 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     run.error = run.error.take().or(lives.error.take());
     let expected = [(owner.writer, owner.acknowledged), (member.writer, member.acknowledged)];
     drop((owner, member));
-    let looks = [true, false].map(|is_group| look(&directory.join(DATABASE), is_group, expected));
+    let looks = [GROUP, Side::Stock].map(|side| look(&directory.join(DATABASE), side, expected));
     run.wrong = looks.into_iter().find_map(std::result::Result::err);
     Ok(run)
 }
@@ -240,13 +240,9 @@ fn said(member: &mut Process, tracer: &mut Tracer, line: &str) -> io::Result<boo
     Ok(is_heard)
 }
 
-fn look(path: &Path, is_group: bool, expected: [(i64, i64); 2]) -> std::result::Result<(), String> {
+fn look(path: &Path, side: Side, expected: [(i64, i64); 2]) -> std::result::Result<(), String> {
     let damaged = |error: rusqlite::Error| format!("damaged: {error}");
-    let (_vfs, db) = if is_group {
-        open(path, GROUP).map_err(|error| format!("damaged: {error}"))?
-    } else {
-        (None, open_stock(path).map_err(damaged)?)
-    };
+    let (_vfs, db) = open(path, side).map_err(|error| format!("damaged: {error}"))?;
     let verdict: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(damaged)?;
     if verdict != "ok" {
         return Err(format!("damaged: {verdict}"));

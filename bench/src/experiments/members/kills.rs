@@ -2,8 +2,7 @@
 
 use super::process::{self, DATABASE, GROUP, Plan, Side, TORN, acknowledged};
 use super::{MODES, command, complaints, create, look};
-use crate::harness::Progress;
-use crate::harness::open_stock;
+use crate::harness::{Progress, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
@@ -72,7 +71,7 @@ struct Life {
     visits: u64,
     /// How many processes there have been.
     processes: i64,
-    /// The longest transaction of a process that lived through it, begun behind its first.
+    /// The longest transaction of all that have ended.
     longest_ms: f64,
     wrong: Option<String>,
 }
@@ -101,8 +100,7 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
     let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
     let directory = scratch.path();
     create(directory, mode)?;
-    let end = AtomicBool::new(false);
-    end.store(!has_stranger(seed), Ordering::Relaxed);
+    let end = AtomicBool::new(!has_stranger(seed));
     let (mut life, visited) = std::thread::scope(|scope| {
         let stranger = scope.spawn(|| visit(directory, seed, &end));
         let life = members(directory, seed);

@@ -1,9 +1,11 @@
 //! `members`: several processes that write one database, as a group, beside one another, and on stock SQLite; `member-kills`: the same, killed.
 //!
 //! Processes commit for a while, each as fast as it can, with a connection of its own and the busy timeout of common drivers
-//! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite looks for every acknowledged commit. `member-kills` ends a random
-//! process by SIGKILL at random moments, the owner among them, and begins another one in its place, in half of the lives while stock SQLite comes and looks; with `--kill-at-calls` before each call of its
-//! (`calls`).
+//! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite
+//! looks for every acknowledged commit.
+//!
+//! `member-kills` ends a random process by SIGKILL at random moments, the owner among them, and begins another one in its place. In half of
+//! the lives stock SQLite comes and looks meanwhile. With `--kill-at-calls` a process is killed before each of its calls (`calls`).
 //!
 //! | figure | meaning |
 //! |---|---|
@@ -27,7 +29,7 @@ use crate::report::Figures;
 use crate::{Error, Result};
 pub(crate) use calls::{CHILD as CALLS_CHILD, be_killed};
 pub(super) use kills::run as run_kills;
-use process::{AUTO, BEGIN, DATABASE, GROUP, Plan, READY, SCHEMA, Side, TORN};
+use process::{BEGIN, DATABASE, Plan, READY, SCHEMA, SIDES, Side, TORN};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -36,7 +38,6 @@ const ROUND: Duration = Duration::from_secs(4);
 const QUICK_ROUND: Duration = Duration::from_millis(700);
 const COUNTS: [i64; 4] = [1, 2, 4, 8];
 const MODES: [&str; 2] = ["wal", "delete"];
-const SIDES: [(&str, Side); 3] = [("group", GROUP), ("auto", AUTO), ("stock", Side::Stock)];
 /// So long may processes take until all have opened the database.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -66,7 +67,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let cases: Vec<_> = cases.filter(|(_, _, name)| is_wanted(name)).collect();
     progress.begin("rounds", (cases.len() * SIDES.len() * harness::MIN_ROUNDS) as u64);
     for (mode, count, name) in cases {
-        let rounds = interleave(&SIDES, 0, |_, (_, side)| {
+        let rounds = interleave(&SIDES, 0, |_, side| {
             let round = round(&options.directory, mode, count, *side, time)?;
             progress.advance(1)?;
             Ok(round)
@@ -83,7 +84,7 @@ fn note(figures: &mut Figures, name: &str, sides: &[Vec<Round>], time: Duration)
             rounds.iter().map(|round| round.commits.iter().sum::<f64>() / time.as_secs_f64()).collect()
         })
         .collect();
-    for (((side, _), rounds), rates) in SIDES.iter().zip(sides).zip(&rates) {
+    for ((side, rounds), rates) in SIDES.iter().map(|side| side.name()).zip(sides).zip(&rates) {
         let of = |value: &dyn Fn(&Round) -> f64| median(rounds.iter().map(value));
         let least = |round: &Round| {
             let least = round.commits.iter().copied().fold(f64::INFINITY, f64::min);

@@ -36,8 +36,8 @@ pub(super) enum Side {
 }
 
 pub(super) const GROUP: Side = Side::Litefoot("group");
-pub(super) const AUTO: Side = Side::Litefoot("auto");
-const SIDES: [Side; 3] = [GROUP, AUTO, Side::Stock];
+const AUTO: Side = Side::Litefoot("auto");
+pub(super) const SIDES: [Side; 3] = [GROUP, AUTO, Side::Stock];
 
 impl Side {
     /// As figures name it.

@@ -27,16 +27,6 @@ fn lines(case: &Case) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// A service that ends with its test.
-struct Running(std::process::Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn succeed(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", stderr_of(&output));
@@ -57,12 +47,12 @@ fn tables_are_left_out_and_deleted_rows_stay_where_that_is_said() {
     let whole = lines(&case);
     let text = serde_json::to_string(&whole).unwrap();
     assert!(text.contains("kept") && !text.contains("secret"), "{text}");
-    let service = Running(case.ship(&["run"]).spawn().unwrap());
+    let service = case.serve();
     let before = whole.len();
     case.wait_for("the first look", || lines(&case).len() >= 2 * before);
     case.database().execute_batch("DELETE FROM kept WHERE id = 1; INSERT INTO kept(v) VALUES('c')").unwrap();
     case.wait_for("the change", || serde_json::to_string(&lines(&case)).unwrap().contains("\"c\""));
-    drop(service);
+    service.kill();
     let text = serde_json::to_string(&lines(&case)).unwrap();
     assert!(!text.contains("delete"), "{text}");
 }
@@ -106,7 +96,7 @@ fn all_rows_come_once_more_and_a_copy_of_the_device_is_refused_from_then_on() {
 #[test]
 fn what_cannot_be_sent_anew_says_why() {
     let case = added(&[]);
-    let service = Running(case.ship(&["run"]).spawn().unwrap());
+    let service = case.serve();
     case.wait_for("the first look", || case.path().join("rows").exists() && !lines(&case).is_empty());
     let refusals = [
         (vec!["resync", "rows"], "a service runs"),
@@ -114,7 +104,7 @@ fn what_cannot_be_sent_anew_says_why() {
         (vec!["add", "a.db", "file:///tmp/nowhere", "--table", "kept"], "a backup has all tables"),
     ];
     let answers = refusals.map(|(arguments, why)| (case.ship(&arguments).output().unwrap(), why));
-    drop(service);
+    service.kill();
     for (output, why) in answers {
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr_of(&output).contains(why), "{}", stderr_of(&output));

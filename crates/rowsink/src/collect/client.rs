@@ -3,9 +3,9 @@
 use super::part::Sender;
 use super::wire::{self, ASK, Answer, Broken, HELLO, MOST_BYTES, PART};
 use super::{Stream, check_token};
+use crate::line::Line;
 use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -17,15 +17,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// A connection that was not used for so long is given up: the collector, or something between, may have done so.
 const KEPT: Duration = Duration::from_secs(60);
-
-/// How the line is protected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// Encrypted: the collector's certificate is of an authority in this file, or, without one, of one that the system trusts.
-    Tls(Option<PathBuf>),
-    /// Not at all.
-    Plain,
-}
 
 /// A collector.
 pub struct Collector {
@@ -164,10 +155,7 @@ impl Security {
     fn new(line: &Line, _: &str, place: &str) -> Result<Security> {
         match line {
             Line::Plain => Ok(Security::Plain),
-            Line::Tls(_) => {
-                let why = "this program was built without TLS: build it with --features tls";
-                Err(Error::Refused { place: place.to_owned(), why: why.to_owned() })
-            }
+            Line::Tls(_) => Err(crate::line::without_tls(place)),
         }
     }
 }

@@ -145,11 +145,9 @@ impl Connection {
 
     /// Works, unless the collector ends, or a newer connection of the source comes.
     async fn unless_over<T>(&self, work: impl Future<Output = T>) -> Result<T, End> {
-        let mut closing = self.shared.closing.clone();
         let over = async {
             let replaced = pin!(self.replaced.notified());
-            let closing = pin!(closing.wait_for(|is_closing| *is_closing));
-            matches!(select(replaced, closing).await, Either::Left(_))
+            matches!(select(replaced, pin!(self.shared.closed())).await, Either::Left(_))
         };
         match select(pin!(work), pin!(over)).await {
             Either::Left((done, _)) => Ok(done),
@@ -296,10 +294,6 @@ fn memory(batch: &Batch) -> usize {
         Value::Text(bytes) | Value::Blob(bytes) => size_of::<Value>() + bytes.len() + 16,
         _ => size_of::<Value>(),
     };
-    let change = |change: &Change| match change {
-        Change::Insert(row) | Change::Delete(row) | Change::Update { after: row, .. } => {
-            size_of::<Change>() + row.values.iter().map(value).sum::<usize>()
-        }
-    };
+    let change = |change: &Change| size_of::<Change>() + change.row().values.iter().map(value).sum::<usize>();
     batch.tables.iter().flat_map(|table| &table.changes).map(change).sum::<usize>() + (1 << 10)
 }

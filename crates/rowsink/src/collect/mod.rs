@@ -34,7 +34,8 @@ mod spool;
 mod wire;
 mod writer;
 
-pub use client::{Collector, Line};
+pub use crate::line::Line;
+pub use client::Collector;
 pub use server::{Server, Settings};
 
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -63,7 +63,7 @@ fn divided(tables: &[TableChanges]) -> Vec<Vec<Piece>> {
     for (number, table) in tables.iter().enumerate() {
         let mut from = 0;
         for (at, change) in table.changes.iter().enumerate() {
-            let row = row_of(change);
+            let row = change.row();
             let row_bytes = row.values.iter().map(bytes_of).sum::<usize>();
             let is_full = values + row.values.len() > PART_VALUES || bytes + row_bytes > PART_BYTES;
             if is_full && values > 0 {
@@ -85,12 +85,6 @@ fn divided(tables: &[TableChanges]) -> Vec<Vec<Piece>> {
 fn push(parts: &mut [Vec<Piece>], table: usize, run: std::ops::Range<usize>) {
     if let Some(part) = parts.last_mut().filter(|_| !run.is_empty()) {
         part.push((table, run));
-    }
-}
-
-fn row_of(change: &Change) -> &Row {
-    match change {
-        Change::Insert(row) | Change::Delete(row) | Change::Update { after: row, .. } => row,
     }
 }
 

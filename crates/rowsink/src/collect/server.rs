@@ -59,7 +59,7 @@ type Newest = HashMap<[u8; 16], (u64, Arc<Notify>)>;
 pub(super) struct Shared {
     pub token: String,
     pub queue: mpsc::Sender<Job>,
-    pub closing: watch::Receiver<bool>,
+    closing: watch::Receiver<bool>,
     pub say: Say,
     pub decoding: Arc<Semaphore>,
     pub large_frames: Arc<Semaphore>,
@@ -109,6 +109,12 @@ impl Shared {
             place.send(job);
         }
         is_newest
+    }
+
+    /// Waits until the collector ends.
+    pub async fn closed(&self) {
+        // Where nobody could say so any more, it has.
+        let _ = self.closing.clone().wait_for(|is_closing| *is_closing).await;
     }
 
     fn newest(&self) -> std::sync::MutexGuard<'_, Newest> {
@@ -208,14 +214,12 @@ impl Drop for Server {
 async fn accept(listener: TcpListener, lines: Lines, shared: Arc<Shared>, connections: Arc<Semaphore>) {
     let most = connections.available_permits();
     let lines = Arc::new(lines);
-    let mut closing = shared.closing.clone();
     loop {
         let next = pin!(async {
             let permit = connections.clone().acquire_owned().await;
             (listener.accept().await, permit)
         });
-        let ended = pin!(closing.wait_for(|is_closing| *is_closing));
-        let (stream, peer, permit) = match select(next, ended).await {
+        let (stream, peer, permit) = match select(next, pin!(shared.closed())).await {
             Either::Right(_) => break,
             Either::Left(((Ok((stream, peer)), Ok(permit)), _)) => (stream, peer.to_string(), permit),
             Either::Left(((Err(error), _), _)) => {
@@ -227,13 +231,9 @@ async fn accept(listener: TcpListener, lines: Lines, shared: Arc<Shared>, connec
         };
         let (shared, lines) = (shared.clone(), lines.clone());
         tokio::spawn(async move {
-            let mut closing = shared.closing.clone();
-            let opened = {
-                let closed = pin!(closing.wait_for(|is_closing| *is_closing));
-                match select(pin!(lines.open(stream)), closed).await {
-                    Either::Left((opened, _)) => Some(opened),
-                    Either::Right(_) => None,
-                }
+            let opened = match select(pin!(lines.open(stream)), pin!(shared.closed())).await {
+                Either::Left((opened, _)) => Some(opened),
+                Either::Right(_) => None,
             };
             match opened {
                 Some(Ok(stream)) => serve(shared, stream, peer).await,

@@ -161,10 +161,7 @@ impl Writer {
                     )),
                     Applied::Done { parked, .. } => {
                         for parked in parked {
-                            (self.say)(&format!(
-                                "source {source}: table {} is parked: {}",
-                                parked.table, parked.why
-                            ));
+                            (self.say)(&format!("source {source}: {parked}"));
                         }
                     }
                     Applied::NotNext(_) => {}

@@ -8,19 +8,9 @@
 //! `require` is stricter than libpq's, which takes any certificate. `sslrootcert` names a file with the trusted authorities; without one, they are the
 //! system's.
 
-#[cfg(feature = "tls")]
-use super::Client;
-#[cfg(feature = "tls")]
-use super::Config;
 use crate::Result;
+use crate::line::Line;
 use std::path::PathBuf;
-
-/// What is asked of a line: nothing, or authorities to trust, in a file or the system's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    Plain,
-    Tls(Option<PathBuf>),
-}
 
 /// Takes both parameters out of a URL.
 ///
@@ -68,23 +58,9 @@ impl Opener {
     pub(super) fn new(line: &Line, place: &str) -> Result<Opener> {
         match line {
             Line::Plain => Ok(Opener::Plain),
-            Line::Tls(_) => {
-                let why = "this program was built without TLS: build it with --features tls";
-                Err(crate::Error::Refused { place: place.to_owned(), why: why.to_owned() })
-            }
+            Line::Tls(_) => Err(crate::line::without_tls(place)),
         }
     }
-}
-
-/// Connects; the connection ends with its client.
-#[cfg(feature = "tls")]
-pub(super) async fn connect_encrypted(
-    config: &Config,
-    tls: &tokio_postgres_rustls::MakeRustlsConnect,
-) -> std::result::Result<Client, tokio_postgres::Error> {
-    let (client, connection) = config.connect(tls.clone()).await?;
-    tokio::spawn(connection);
-    Ok(client)
 }
 
 #[cfg(test)]

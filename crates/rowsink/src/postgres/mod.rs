@@ -34,13 +34,15 @@ pub(crate) mod group;
 mod line;
 mod table;
 
+use crate::line::Line;
 use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
 use apply::Failed;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, NoTls, Socket};
 
 /// The longest that a server may take to answer.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -101,7 +103,7 @@ impl Session {
         config.connect_timeout(CONNECT).keepalives_idle(CONNECT).application_name(program);
         let place = place(&config);
         let opener = line::Opener::new(&line, &place)?;
-        let is_encrypted = line != line::Line::Plain;
+        let is_encrypted = line != Line::Plain;
         config.ssl_mode(if is_encrypted { SslMode::Require } else { SslMode::Disable });
         Ok(Session { place, config, answer: ANSWER, opener, client: None })
     }
@@ -161,16 +163,21 @@ async fn connect(
     opener: &line::Opener,
 ) -> std::result::Result<Client, tokio_postgres::Error> {
     let client = match opener {
-        line::Opener::Plain => {
-            let (client, connection) = config.connect(NoTls).await?;
-            // It ends with its client.
-            tokio::spawn(connection);
-            client
-        }
+        line::Opener::Plain => open(config, NoTls).await?,
         #[cfg(feature = "tls")]
-        line::Opener::Tls(tls) => line::connect_encrypted(config, tls).await?,
+        line::Opener::Tls(tls) => open(config, tls.clone()).await?,
     };
     client.batch_execute(apply::SETUP).await?;
+    Ok(client)
+}
+
+async fn open<T>(config: &Config, tls: T) -> std::result::Result<Client, tokio_postgres::Error>
+where
+    T: MakeTlsConnect<Socket, Stream: Send + 'static>,
+{
+    let (client, connection) = config.connect(tls).await?;
+    // It ends with its client.
+    tokio::spawn(connection);
     Ok(client)
 }
 

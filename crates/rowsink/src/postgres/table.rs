@@ -81,6 +81,18 @@ impl Target {
         if self.has_rowid { Kind::Bigint } else { Kind::Bytea }
     }
 
+    /// The columns of SQLite's table with their types, each with a comma behind it.
+    fn typed_columns(&self) -> String {
+        self.columns.iter().map(|(name, kind)| format!("{} {}, ", quote(name), kind.name())).collect()
+    }
+
+    /// The clause by which a row that is put replaces one that is there.
+    fn on_conflict(&self) -> String {
+        let names = self.columns.iter().map(|(name, _)| quote(name));
+        let excluded: String = names.map(|name| format!("{name} = excluded.{name}, ")).collect();
+        format!("ON CONFLICT (_source, {}) DO UPDATE SET {excluded}_misfit = excluded._misfit", self.key())
+    }
+
     /// Statements that make the table, or widen it.
     pub(super) fn definition(&self, found: &[(String, String)]) -> String {
         if !found.is_empty() {
@@ -90,8 +102,7 @@ impl Target {
             };
             return self.columns.iter().filter(is_new).map(add).collect();
         }
-        let columns: String =
-            self.columns.iter().map(|(name, kind)| format!("{} {}, ", quote(name), kind.name())).collect();
+        let columns = self.typed_columns();
         format!(
             "CREATE TABLE IF NOT EXISTS {} (_source uuid NOT NULL, {key} {} NOT NULL, {columns}_misfit jsonb, PRIMARY KEY (_source, {key}));",
             self.name,
@@ -138,20 +149,15 @@ impl Target {
 
     /// The statement that puts rows: of source `$1`, with the keys `$2`, the columns from `$3` on, and `_misfit` last.
     pub(super) fn upsert(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|(name, _)| quote(name)).collect();
-        let arrays: Vec<String> =
-            (0..self.columns.len()).map(|at| format!("${}::{}", at + 3, self.array(at))).collect();
-        let all = |parts: &[String]| parts.iter().map(|part| format!("{part}, ")).collect::<String>();
-        let excluded: String = names.iter().map(|name| format!("{name} = excluded.{name}, ")).collect();
+        let arrays: String =
+            (0..self.columns.len()).map(|at| format!("${}::{}, ", at + 3, self.array(at))).collect();
         format!(
-            "INSERT INTO {} (_source, {key}, {}_misfit) SELECT $1::text::uuid, u.* FROM unnest($2::{}[], {}${}::text[]::jsonb[]) u \
-             ON CONFLICT (_source, {key}) DO UPDATE SET {excluded}_misfit = excluded._misfit",
+            "INSERT INTO {} ({}) SELECT $1::text::uuid, u.* FROM unnest($2::{}[], {arrays}${}::text[]::jsonb[]) u {}",
             self.name,
-            all(&names),
+            self.all_columns(),
             self.key_kind().name(),
-            all(&arrays),
             self.columns.len() + 3,
-            key = self.key(),
+            self.on_conflict(),
         )
     }
 
@@ -184,8 +190,7 @@ impl Target {
 
     /// The statement that makes the session's table. It is empty behind each transaction.
     pub(super) fn stage_definition(&self, stage: &str) -> String {
-        let columns: String =
-            self.columns.iter().map(|(name, kind)| format!("{} {}, ", quote(name), kind.name())).collect();
+        let columns = self.typed_columns();
         format!(
             "CREATE TEMPORARY TABLE IF NOT EXISTS {stage} (_source uuid, {} {}, {columns}_misfit jsonb) ON COMMIT DELETE ROWS",
             self.key(),
@@ -195,16 +200,8 @@ impl Target {
 
     /// The statement that puts the rows of the session's table.
     pub(super) fn upsert_from(&self, stage: &str) -> String {
-        let (columns, key) = (self.all_columns(), self.key());
-        let excluded: String = self
-            .columns
-            .iter()
-            .map(|(name, _)| format!("{name} = excluded.{name}, ", name = quote(name)))
-            .collect();
-        format!(
-            "INSERT INTO {} ({columns}) SELECT {columns} FROM {stage} ON CONFLICT (_source, {key}) DO UPDATE SET {excluded}_misfit = excluded._misfit",
-            self.name
-        )
+        let columns = self.all_columns();
+        format!("INSERT INTO {} ({columns}) SELECT {columns} FROM {stage} {}", self.name, self.on_conflict())
     }
 
     /// The keys of rows.

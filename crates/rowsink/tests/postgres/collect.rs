@@ -40,15 +40,38 @@ impl Said {
 
 fn settings(server: &Server, said: &Said) -> Settings {
     let said = said.clone();
+    settings_of(server.url(server.port), 0, move |line| said.0.lock().unwrap().push(line.to_owned()))
+}
+
+fn settings_of(url: String, port: u16, say: impl Fn(&str) + Send + Sync + 'static) -> Settings {
     Settings {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        url: server.url(server.port),
+        listen: SocketAddr::from(([127, 0, 0, 1], port)),
+        url,
         password: None,
         schema: "public".into(),
         token: TOKEN.into(),
         certificate: None,
         connections: 64,
-        say: Arc::new(move |line: &str| said.0.lock().unwrap().push(line.to_owned())),
+        say: Arc::new(say),
+    }
+}
+
+/// A collector before a server of its own, and what it has said.
+/// Taken apart in this order, the collector ends before its server.
+struct Running {
+    server: Server,
+    said: Said,
+    collector: collect::Server,
+    address: String,
+}
+
+impl Running {
+    /// Starts both; `None`, with a message, where there is no server.
+    fn start() -> Option<Running> {
+        let (server, said) = (Server::start()?, Said::default());
+        let collector = collect::Server::start(settings(&server, &said)).unwrap();
+        let address = collector.address().to_string();
+        Some(Running { server, said, collector, address })
     }
 }
 
@@ -119,16 +142,7 @@ fn histories_of_many_devices_arrive_row_for_row() {
 fn collector_process() {
     let Ok(port) = std::env::var("LITEFOOT_TEST_COLLECTOR") else { return };
     let url = std::env::var("LITEFOOT_TEST_POSTGRES").unwrap();
-    let settings = Settings {
-        listen: format!("127.0.0.1:{port}").parse().unwrap(),
-        url,
-        password: None,
-        schema: "public".into(),
-        token: TOKEN.into(),
-        certificate: None,
-        connections: 64,
-        say: Arc::new(|line: &str| eprintln!("{line}")),
-    };
+    let settings = settings_of(url, port.parse().unwrap(), |line| eprintln!("{line}"));
     let _collector = collect::Server::start(settings).unwrap();
     loop {
         std::thread::park();
@@ -241,6 +255,11 @@ fn readings(source: u8, sequence: u64, table: &Table, changes: Vec<Change>) -> B
     Batch { origin, sequence, token, time_ms: 0, is_whole: sequence == 1, tables }
 }
 
+/// A batch of the first source with one row, which is told from others of its number.
+fn reading(table: &Table, sequence: u64, (token, is_whole): (u64, bool), rowid: i64) -> Batch {
+    Batch { token, is_whole, ..readings(1, sequence, table, vec![insert(rowid, Value::Real(1.0))]) }
+}
+
 fn insert(rowid: i64, value: Value) -> Change {
     Change::Insert(Row { rowid: Some(rowid), values: vec![Value::Integer(rowid), value] })
 }
@@ -254,10 +273,7 @@ const READING: &str = "CREATE TABLE reading(at INTEGER PRIMARY KEY, celsius REAL
 
 #[test]
 fn a_device_that_is_refused_harms_no_other() {
-    let Some(server) = Server::start() else { return };
-    let said = Said::default();
-    let collector = collect::Server::start(settings(&server, &said)).unwrap();
-    let address = collector.address().to_string();
+    let Some(Running { server, said, collector: _collector, address }) = Running::start() else { return };
     let table = table(READING);
     let mut devices: Vec<Collector> = (0..8).map(|_| device_of(&address)).collect();
     for (number, device) in devices.iter_mut().enumerate() {
@@ -317,17 +333,10 @@ fn a_device_that_is_refused_harms_no_other() {
 
 #[test]
 fn a_copy_of_a_device_is_refused_loudly() {
-    let Some(server) = Server::start() else { return };
-    let said = Said::default();
-    let collector = collect::Server::start(settings(&server, &said)).unwrap();
-    let address = collector.address().to_string();
+    let Some(Running { server, said, collector: _collector, address }) = Running::start() else { return };
     let (mut one, mut two) = (device_of(&address), device_of(&address));
     let table = table(READING);
-    let batch = |sequence, token, is_whole| Batch {
-        token,
-        is_whole,
-        ..readings(1, sequence, &table, vec![insert(sequence as i64, Value::Real(1.0))])
-    };
+    let batch = |sequence, token, is_whole| reading(&table, sequence, (token, is_whole), sequence as i64);
     deliver(&mut one, &batch(1, 1, true)).unwrap();
     deliver(&mut one, &batch(2, 2, false)).unwrap();
     // A copy of the device comes: it asks where the source stands, and sends all that it has.
@@ -350,10 +359,7 @@ fn a_copy_of_a_device_is_refused_loudly() {
 
 #[test]
 fn an_answer_comes_behind_the_commit() {
-    let Some(server) = Server::start() else { return };
-    let said = Said::default();
-    let collector = collect::Server::start(settings(&server, &said)).unwrap();
-    let address = collector.address().to_string();
+    let Some(Running { server, collector: _collector, address, .. }) = Running::start() else { return };
     let table = table(READING);
     let mut device = device_of(&address);
     deliver(&mut device, &readings(1, 1, &table, vec![insert(1, Value::Real(1.0))])).unwrap();
@@ -401,17 +407,10 @@ fn holding_line(collector: &str) -> (String, Arc<AtomicBool>, Arc<AtomicBool>) {
 
 #[test]
 fn what_an_older_connection_brings_late_is_not_taken() {
-    let Some(server) = Server::start() else { return };
-    let said = Said::default();
-    let collector = collect::Server::start(settings(&server, &said)).unwrap();
-    let address = collector.address().to_string();
+    let Some(Running { server, collector: _collector, address, .. }) = Running::start() else { return };
     let (line, holds, goes_on) = holding_line(&address);
     let table = table(READING);
-    let batch = |sequence, token, is_whole| Batch {
-        token,
-        is_whole,
-        ..readings(1, sequence, &table, vec![insert(token as i64, Value::Real(1.0))])
-    };
+    let batch = |sequence, token, is_whole| reading(&table, sequence, (token, is_whole), token as i64);
     let mut older = device_of(&line);
     deliver(&mut older, &batch(1, 1, true)).unwrap();
     holds.store(true, Ordering::SeqCst);
@@ -453,10 +452,7 @@ fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
 
 #[test]
 fn wrong_bytes_get_a_clear_line_and_harm_nobody() {
-    let Some(server) = Server::start() else { return };
-    let said = Said::default();
-    let collector = collect::Server::start(settings(&server, &said)).unwrap();
-    let address = collector.address().to_string();
+    let Some(Running { server, said, collector, address }) = Running::start() else { return };
     let table = table(READING);
     let mut device = device_of(&address);
     deliver(&mut device, &readings(1, 1, &table, vec![insert(1, Value::Real(1.0))])).unwrap();
@@ -506,11 +502,8 @@ fn wrong_bytes_get_a_clear_line_and_harm_nobody() {
 
 #[test]
 fn a_batch_larger_than_memory_may_be_comes_in_parts() {
-    let Some(server) = Server::start() else { return };
-    let said = Said::default();
-    let collector = collect::Server::start(settings(&server, &said)).unwrap();
-    let address = collector.address().to_string();
-    let table = table("CREATE TABLE reading(at INTEGER PRIMARY KEY, celsius REAL)");
+    let Some(Running { server, said, collector: _collector, address }) = Running::start() else { return };
+    let table = table(READING);
     let mut device = device_of(&address);
     let rows = |from: i64, to: i64| (from..to).map(|at| insert(at, Value::Real(at as f64 / 10.0))).collect();
     deliver(&mut device, &readings(1, 1, &table, rows(0, 150_000))).unwrap();

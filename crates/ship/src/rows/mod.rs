@@ -42,13 +42,6 @@ impl Selection {
     }
 }
 
-/// The origin of a job's rows.
-pub(crate) fn origin(node: u64, epoch: u64) -> Origin {
-    let mut source = [0; 16];
-    source[8..].copy_from_slice(&node.to_be_bytes());
-    Origin { source, epoch }
-}
-
 /// The sink of one database and one destination.
 pub struct RowShipper {
     destination: Box<dyn Destination>,
@@ -64,15 +57,11 @@ pub struct RowShipper {
 }
 
 impl RowShipper {
-    /// A sink; the origin is told from all others by the number of the job, and its epoch.
-    pub fn new(
-        destination: Box<dyn Destination>,
-        (node, epoch): (u64, u64),
-        selection: Selection,
-    ) -> RowShipper {
+    /// A sink of the rows of an origin.
+    pub fn new(destination: Box<dyn Destination>, origin: Origin, selection: Selection) -> RowShipper {
         RowShipper {
             destination,
-            origin: origin(node, epoch),
+            origin,
             selection,
             map: None,
             sequence: 0,

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+const ORIGIN: Origin = Origin { source: [7; 16], epoch: 1 };
+
 /// The rows of all tables by their rowids, and how they came.
 #[derive(Default)]
 struct Model {
@@ -132,7 +134,7 @@ fn run(journal: &str, seed: u64, images_bytes: usize) {
     let mut random = fastrand::Rng::with_seed(seed);
     let model = Shared::default();
     let new = || {
-        let mut sink = RowShipper::new(Box::new(model.clone()), (7, 1), Selection::default());
+        let mut sink = RowShipper::new(Box::new(model.clone()), ORIGIN, Selection::default());
         sink.images_bytes = images_bytes;
         sink
     };
@@ -184,7 +186,7 @@ fn a_copy_of_the_device_is_refused() {
     let database = Connection::open(&path).unwrap();
     database.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY)").unwrap();
     let model = Shared::default();
-    let mut sinks = [1, 2].map(|_| RowShipper::new(Box::new(model.clone()), (7, 1), Selection::default()));
+    let mut sinks = [1, 2].map(|_| RowShipper::new(Box::new(model.clone()), ORIGIN, Selection::default()));
     let mut readers: Vec<Source> = sinks.iter_mut().map(|sink| source(&path, sink)).collect();
     let mut tick = |which: usize| {
         readers[which].visit(|changes| sinks[which].gather(changes)).unwrap();

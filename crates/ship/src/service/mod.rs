@@ -99,7 +99,7 @@ fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once
         failures = if failed.is_some() { failures + 1 } else { 0 };
         let next = next(job.interval(), failed, failures);
         locked(status).note(&worker, &outcome, next);
-        let parked = worker.parked().iter().map(|parked| format!("table {:?}: {}", parked.table, parked.why));
+        let parked = worker.parked().iter().map(ToString::to_string);
         let now = failed.map_or_else(|| parked.collect::<Vec<_>>().join("; "), ToString::to_string);
         if now != said {
             host.say(job, if now.is_empty() { "goes on" } else { &now });

@@ -4,6 +4,7 @@ use super::{Next, Worker};
 use crate::jobs::{Job, Jobs};
 use crate::sink::Delivered;
 use crate::{Error, Result};
+use litefoot_rowsink::Parked;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -62,16 +63,7 @@ pub struct Status {
     pub error: Option<String>,
     /// Tables that the destination does not take.
     #[serde(default)]
-    pub parked: Vec<ParkedTable>,
-}
-
-/// A table that the destination does not take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ParkedTable {
-    /// Its name.
-    pub table: String,
-    /// The reason, and what to do.
-    pub why: String,
+    pub parked: Vec<Parked>,
 }
 
 impl Status {
@@ -99,8 +91,7 @@ impl Status {
     pub fn note(&mut self, worker: &Worker, outcome: &Result<Option<Delivered>>, next: Next) {
         self.sequence = worker.sequence();
         self.database_bytes = worker.database_bytes();
-        let parked = worker.parked().iter();
-        self.parked = parked.map(|of| ParkedTable { table: of.table.clone(), why: of.why.clone() }).collect();
+        self.parked = worker.parked().to_vec();
         match outcome {
             Ok(delivered) => {
                 if let Some(delivered) = delivered {

@@ -50,8 +50,7 @@ impl MainFile {
         }
         // It reads nothing meanwhile, which would be in the way of a checkpoint that empties the log.
         if self.database.checkpointer().has_turn() {
-            self.database.writer_queue().leave_unless_writing(self.id);
-            self.database.checkpointer().await_turn_end(self.database.db());
+            self.yield_to_checkpoint();
         }
         // One that was refused has waited while SQLite let it sleep.
         let wait = if self.refused.is_some() { Duration::ZERO } else { TURN_WAIT };

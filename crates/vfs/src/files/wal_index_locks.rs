@@ -323,14 +323,19 @@ impl MainFile {
                     && self.connection.has_written.load(Ordering::Relaxed)
                     && !self.slots.writes()
                 {
-                    // It is likely to write again. Its own turn, if it has that, is the checkpointer's.
-                    self.database.writer_queue().leave_unless_writing(self.id);
-                    self.database.checkpointer().await_turn_end(self.database.db());
+                    // It is likely to write again.
+                    self.yield_to_checkpoint();
                 }
                 self.await_durable()
             }
             _ => Ok(()),
         }
+    }
+
+    /// Waits for the end of the checkpointer's turn. The connection's own turn, if it has that, is the checkpointer's.
+    pub(super) fn yield_to_checkpoint(&self) {
+        self.database.writer_queue().leave_unless_writing(self.id);
+        self.database.checkpointer().await_turn_end(self.database.db());
     }
 
     /// True if the writers' slot may be taken now.

@@ -50,7 +50,7 @@ pub fn run(args: &Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
             output.line(format!("{job}: {}", printable(error)))?;
         }
         for (job, parked) in all.iter().flat_map(|status| status.parked.iter().map(|of| (&status.job, of))) {
-            output.line(format!("{job}: table {:?}: {}", parked.table, printable(&parked.why)))?;
+            output.line(format!("{job}: {}", printable(&parked.to_string())))?;
         }
     }
     output.flush()?;

@@ -127,9 +127,7 @@ fn put_rows(out: &mut Vec<u8>, table: &Table, changes: &[Change]) -> usize {
         }),
     );
     let mut last = 0i64;
-    for row in changes.iter().map(|change| match change {
-        Change::Insert(row) | Change::Delete(row) | Change::Update { after: row, .. } => row,
-    }) {
+    for row in changes.iter().map(Change::row) {
         if let Some(rowid) = row.rowid {
             put_varint(out, zigzag(rowid.wrapping_sub(last)));
             last = rowid;

@@ -319,9 +319,10 @@ impl GroupCommit {
                 break;
             }
             drop(queue);
-            match begun.elapsed() {
-                soon if soon < SHORT_COMMIT_DELAY => std::thread::yield_now(),
-                _ => std::thread::sleep(FOLLOWER_GLANCE),
+            if begun.elapsed() < SHORT_COMMIT_DELAY {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(FOLLOWER_GLANCE);
             }
             queue = self.queue.lock();
         }
