@@ -6,7 +6,7 @@ use crate::harness::{Progress, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -39,9 +39,16 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
     figures.set("seed", options.seed as f64);
     let lives = seconds.div_ceil(LIFE.as_secs()).max(1);
     progress.begin("lives", lives);
-    for number in 0..lives {
-        let seed = options.seed.wrapping_add(number);
-        let mode = MODES[(seed % MODES.len() as u64) as usize];
+    let is_wanted = |seed: &u64| options.case.as_deref().is_none_or(|case| name(*seed).starts_with(case));
+    if !(0..KINDS).any(|seed| is_wanted(&seed)) {
+        return Err(Error::Wrong(format!(
+            "no life is called {:?}",
+            options.case.as_deref().unwrap_or_default()
+        )));
+    }
+    let seeds = (options.seed..).filter(is_wanted);
+    for seed in seeds.take(lives as usize) {
+        let mode = mode(seed);
         let life = live(&options.directory, mode, seed)?;
         for (name, more) in [
             ("lives", 1),
@@ -56,7 +63,12 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
         let longest = if has_stranger(seed) { "longest_beside_stranger_ms" } else { "longest_ms" };
         figures.set(longest, figures.get(longest).unwrap_or_default().max(life.longest_ms));
         if let Some(wrong) = life.wrong.filter(|_| figures.alarms().len() < DESCRIBED) {
-            figures.alarm(format!("{mode}: {wrong}; again: --seed {seed} --seconds {}", LIFE.as_secs()));
+            let kept = life.kept.map(|kept| format!("; its files: {}", kept.display())).unwrap_or_default();
+            figures.alarm(format!(
+                "{}: {wrong}; again: --seed {seed} --seconds {}{kept}",
+                name(seed),
+                LIFE.as_secs()
+            ));
         }
         progress.advance(1)?;
     }
@@ -74,6 +86,8 @@ struct Life {
     /// The longest transaction of all that have ended.
     longest_ms: f64,
     wrong: Option<String>,
+    /// Where the files of a life are that went wrong.
+    kept: Option<PathBuf>,
 }
 
 /// The processes of one database; those that live are killed when this is dropped.
@@ -98,7 +112,14 @@ impl Drop for Processes {
 fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
     let failed = |source| Error::Directory { path: parent.to_owned(), source };
     let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
-    let directory = scratch.path();
+    let mut life = live_in(scratch.path(), mode, seed)?;
+    if life.wrong.is_some() {
+        life.kept = Some(scratch.keep());
+    }
+    Ok(life)
+}
+
+fn live_in(directory: &Path, mode: &str, seed: u64) -> Result<Life> {
     create(directory, mode)?;
     let end = AtomicBool::new(!has_stranger(seed));
     let (mut life, visited) = std::thread::scope(|scope| {
@@ -127,6 +148,18 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
         life.longest_ms = life.longest_ms.max(process::longest_ms(directory, writer));
     }
     Ok(life)
+}
+
+/// The names of lives repeat after so many seeds.
+const KINDS: u64 = 2 * MODES.len() as u64;
+
+fn mode(seed: u64) -> &'static str {
+    MODES[(seed % MODES.len() as u64) as usize]
+}
+
+/// What a life is called: its mode, and whether a stranger comes.
+fn name(seed: u64) -> String {
+    format!("{}{}", mode(seed), if has_stranger(seed) { "_stranger" } else { "" })
 }
 
 /// True where a stranger comes and goes: in two of four lives, one of each mode.

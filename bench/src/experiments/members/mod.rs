@@ -5,7 +5,8 @@
 //! looks for every acknowledged commit.
 //!
 //! `member-kills` ends a random process by SIGKILL at random moments, the owner among them, and begins another one in its place. In half of
-//! the lives stock SQLite comes and looks meanwhile. With `--kill-at-calls` a process is killed before each of its calls (`calls`).
+//! the lives stock SQLite comes and looks meanwhile (`--case wal`, `wal_stranger`, `delete`, `delete_stranger`). The files of a life that goes
+//! wrong are kept. With `--kill-at-calls` a process is killed before each of its calls (`calls`).
 //!
 //! | figure | meaning |
 //! |---|---|

@@ -323,17 +323,7 @@ impl File for OsFile {
     fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> Result<bool> {
         // First: what is locked when the process forks must be known.
         self.note_locked();
-        let mut request = flock(offset, len, lock);
-        // SAFETY: `request` is a valid flock that outlives the call.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut request) };
-        if result == 0 {
-            return Ok(true);
-        }
-        let error = io::Error::last_os_error();
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
-            _ => Err(self.error(Operation::Lock, error)),
-        }
+        lock_range(&self.file, offset, len, lock).map_err(|error| self.error(Operation::Lock, error))
     }
 
     fn is_locked(&self, offset: u64, len: u64, wanted: RangeLock) -> Result<bool> {
@@ -412,6 +402,17 @@ impl OsFile {
 /// True if a file may lie on a device that is memory, and takes small durable writes.
 fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
     matches!(kind, FileKind::CommitLog | FileKind::Tier) && mode != OpenMode::ReadOnly
+}
+
+/// Locks bytes of an open file, or unlocks them; `false` where another open file has them.
+pub(super) fn lock_range(file: &fs::File, offset: u64, len: u64, lock: RangeLock) -> io::Result<bool> {
+    let mut request = flock(offset, len, lock);
+    // SAFETY: `request` is a valid flock that outlives the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw mut request) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) { Ok(false) } else { Err(error) }
 }
 
 fn flock(offset: u64, len: u64, lock: RangeLock) -> libc::flock {

@@ -1,5 +1,6 @@
 //! Memory that is a file: processes that map the same file share it.
 
+use crate::file::RangeLock;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -7,6 +8,7 @@ use std::ptr::NonNull;
 
 /// Memory without a name: a process that is given its descriptor maps it as well. It is gone with the last one. It only
 /// grows, so that no process can take it away under another.
+#[derive(Debug)]
 pub struct NamelessMemory {
     file: File,
 }
@@ -68,22 +70,13 @@ impl NamelessMemory {
         File::options().read(true).write(true).open(path).map(|file| NamelessMemory { file })
     }
 
-    /// Shares the lock of a byte for as long as this lives, and any mapping of it; `false` where somebody has it exclusively.
+    /// Locks bytes of the file that this is, or unlocks them; `false` where somebody has them in another open file. A lock lasts until it is
+    /// given back, or no process has this open file and a mapping of it: all that were given the descriptor have the lock.
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn share_lock(&self, byte: u64) -> io::Result<bool> {
-        // SAFETY: plain numbers, for which zeros are valid.
-        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-        lock.l_type = libc::F_RDLCK as libc::c_short;
-        lock.l_whence = libc::SEEK_SET as libc::c_short;
-        (lock.l_start, lock.l_len) = (byte as libc::off_t, 1);
-        // SAFETY: a lock that lives throughout.
-        if unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
-            return Ok(true);
-        }
-        let error = io::Error::last_os_error();
-        if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) { Ok(false) } else { Err(error) }
+    pub fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> io::Result<bool> {
+        super::os_file::lock_range(&self.file, offset, len, lock)
     }
 
     /// Its descriptor, for another process.
@@ -129,9 +122,16 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_at(b"12345678", 0).unwrap();
         let [one, other] = [(); 2].map(|()| NamelessMemory::open_again(file.as_raw_fd()).unwrap());
-        assert!(one.share_lock(128).unwrap() && other.share_lock(128).unwrap());
+        let lock = |file: &NamelessMemory, byte, lock| file.lock_range(byte, 1, lock).unwrap();
+        assert!(lock(&one, 128, RangeLock::Shared) && lock(&other, 128, RangeLock::Shared));
+        assert!(lock(&one, 120, RangeLock::Exclusive) && !lock(&other, 120, RangeLock::Exclusive));
+        // Another process that has the same open file has the lock as well, and can give it back.
+        let sent = NamelessMemory::of(one.descriptor().try_clone_to_owned().unwrap());
+        drop(one);
+        assert!(!lock(&other, 120, RangeLock::Exclusive));
+        assert!(lock(&sent, 120, RangeLock::None) && lock(&other, 120, RangeLock::Exclusive));
         let mut byte = [0];
-        one.file.read_exact_at(&mut byte, 3).unwrap();
+        other.file.read_exact_at(&mut byte, 3).unwrap();
         assert_eq!(byte, *b"4");
     }
 

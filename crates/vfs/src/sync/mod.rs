@@ -25,7 +25,7 @@ pub(crate) mod owner_lock;
 pub(crate) mod reader_gate;
 pub(crate) mod refused_writer;
 pub(crate) mod relatives;
-mod shm_file;
+pub(crate) mod shm_file;
 #[cfg(test)]
 mod stock_process;
 pub(crate) mod wal_index;

@@ -14,7 +14,9 @@
 //! 1. The DMS is shared for as long as a mapping of this process is the file's.
 //! 2. A slot is locked on the file while a handle of this process holds it: shared with the first sharer, until the last one
 //!    gives it back. The wal-index calls these functions under its lock.
-//! 3. A region is mapped only where the file has its bytes, with space reserved. The file does not become shorter while
+//! 3. A slot that a member of a group holds exclusively is locked by the member's open file, which the owner has as well. So the lock outlives the
+//!    owner: the member may be about to write to the index, and nobody else may until it has.
+//! 4. A region is mapped only where the file has its bytes, with space reserved. The file does not become shorter while
 //!    somebody holds the DMS.
 
 use crate::error::{Error, Result};
@@ -82,7 +84,7 @@ impl ShmFile {
     pub fn for_member(&self) -> Option<NamelessMemory> {
         let descriptor = self.file.raw_descriptor().filter(|_| !self.broken)?;
         let file = NamelessMemory::open_again(descriptor).ok()?;
-        matches!(file.share_lock(DMS), Ok(true)).then_some(file)
+        matches!(file.lock_range(DMS, 1, RangeLock::Shared), Ok(true)).then_some(file)
     }
 
     /// Its path.
@@ -110,14 +112,28 @@ impl ShmFile {
         is_shared
     }
 
-    /// Locks slots exclusively of which no handle of this process holds any.
-    pub fn lock_exclusively(&mut self, slots: u8) -> bool {
+    /// Locks slots exclusively of which no handle of this process holds any; for a member of a group by its open file.
+    pub fn lock_exclusively(&mut self, slots: u8, member: Option<&NamelessMemory>) -> bool {
+        if let Some(member) = member {
+            // A sharer that has left may not have given its lock back yet.
+            self.unlock(slots & self.shared);
+            let lock = |offset, len, lock| member.lock_range(offset, len, lock).unwrap_or(false);
+            return !self.broken && lock_all(slots, RangeLock::Exclusive, lock);
+        }
         let is_locked = self.lock(slots, RangeLock::Exclusive);
         if is_locked {
-            // A sharer that has left may not have given its lock back yet. That lock is part of this one now.
+            // That lock is part of this one now.
             self.shared &= !slots;
         }
         is_locked
+    }
+
+    /// Gives slots back that a handle holds exclusively; for a member of a group by its open file.
+    pub fn unlock_exclusively(&mut self, slots: u8, member: Option<&NamelessMemory>) {
+        match member {
+            Some(member) => unlock_members(member, slots),
+            None => self.unlock(slots),
+        }
     }
 
     /// Gives slots back that no handle of this process holds any more, exclusively or shared.
@@ -141,15 +157,9 @@ impl ShmFile {
 
     /// All of the slots, or none.
     fn lock(&mut self, slots: u8, lock: RangeLock) -> bool {
-        let mut locked = 0;
-        for range in ranges(slots) {
-            if self.broken || !self.file.lock_range(offset(&range), len(&range), lock).unwrap_or(false) {
-                self.unlock(locked);
-                return false;
-            }
-            locked |= mask(&range);
-        }
-        true
+        let file = &self.file;
+        !self.broken
+            && lock_all(slots, lock, |offset, len, lock| file.lock_range(offset, len, lock).unwrap_or(false))
     }
 
     /// The last user of this process is gone, and no region is the file's any more. It is deleted where no other process
@@ -162,6 +172,29 @@ impl ShmFile {
         // Explicit, because a forked child may still have the descriptor.
         let _ = self.file.lock_range(SLOTS, DMS + 1 - SLOTS, RangeLock::None);
     }
+}
+
+/// Gives back what a member of a group holds by its open file.
+pub(crate) fn unlock_members(member: &NamelessMemory, slots: u8) {
+    for range in ranges(slots) {
+        // As in `ShmFile::unlock`.
+        let _ = member.lock_range(offset(&range), len(&range), RangeLock::None);
+    }
+}
+
+/// Locks all of the slots, or none.
+fn lock_all(slots: u8, lock: RangeLock, mut lock_range: impl FnMut(u64, u64, RangeLock) -> bool) -> bool {
+    let mut locked: Vec<Range<u32>> = Vec::new();
+    for range in ranges(slots) {
+        if !lock_range(offset(&range), len(&range), lock) {
+            for range in locked {
+                lock_range(offset(&range), len(&range), RangeLock::None);
+            }
+            return false;
+        }
+        locked.push(range);
+    }
+    true
 }
 
 /// The ranges of slots that are these ones, as few as may be.
@@ -219,12 +252,15 @@ mod tests {
         let (mut one, mut other) = (open(&medium), open(&medium));
         assert!(one.share(0b1000) && one.share(0b1000) && other.share(0b1_1000));
         assert_eq!((one.shared(), other.shared()), (0b1000, 0b1_1000));
-        assert!(!one.lock_exclusively(0b1_0000) && !one.lock_exclusively(0b11_0010), "and nothing of it");
-        assert!(other.lock_exclusively(0b10_0010) && !one.share(0b10_0000) && one.shared() == 0b1000);
+        assert!(
+            !one.lock_exclusively(0b1_0000, None) && !one.lock_exclusively(0b11_0010, None),
+            "and nothing of it"
+        );
+        assert!(other.lock_exclusively(0b10_0010, None) && !one.share(0b10_0000) && one.shared() == 0b1000);
         other.unlock(0b1_0000);
-        assert!(one.lock_exclusively(0b1_0000) && !other.share(0b1_0000));
+        assert!(one.lock_exclusively(0b1_0000, None) && !other.share(0b1_0000));
         other.unlock(u8::MAX);
-        assert!(other.shared() == 0 && one.lock_exclusively(0b10_0010));
+        assert!(other.shared() == 0 && one.lock_exclusively(0b10_0010, None));
         assert!(one.share(0b1000) && !one.is_held_by_others(3..8).unwrap(), "its own do not count");
         assert!(other.share(0b1000) && one.is_held_by_others(3..8).unwrap());
         assert!(!one.is_held_by_others(4..8).unwrap());

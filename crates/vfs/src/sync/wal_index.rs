@@ -21,6 +21,7 @@ use crate::sync::reader_gate::{Announcement, Gate};
 use crate::sync::shm_file::ShmFile;
 use crate::sync::wal_index_group::GroupMemory;
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
+use litefoot_storage::os::NamelessMemory;
 use litefoot_storage::sync::{Mutex, MutexGuard};
 use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
 use std::hash::{BuildHasher, RandomState};
@@ -93,6 +94,8 @@ pub(crate) const READ_SLOTS: usize = 3;
 pub struct HeldSlots {
     shared: Arc<WalReader>,
     exclusive: u8,
+    /// The open file by which the handle of a group's member locks slots exclusively, while the regions are a file's.
+    pub(super) member: Option<Arc<NamelessMemory>>,
 }
 
 /// The slots that one handle shares; in a cache line, or two, of its own.
@@ -181,7 +184,7 @@ impl WalIndex {
 
     /// Registers a new handle, which holds no slot.
     pub fn register(&self) -> HeldSlots {
-        let held = HeldSlots { shared: Arc::default(), exclusive: 0 };
+        let held = HeldSlots { shared: Arc::default(), exclusive: 0, member: None };
         self.state().readers.push(held.shared.clone());
         held
     }
@@ -385,7 +388,8 @@ impl WalIndex {
         // Most writers take a slot that no handle ever shares.
         let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0
             && (state.readers.iter().any(shared) || state.shared_by_members() & mask != 0);
-        let is_locked = !is_shared && state.file.as_mut().is_none_or(|file| file.lock_exclusively(mask));
+        let is_locked = !is_shared
+            && state.file.as_mut().is_none_or(|file| file.lock_exclusively(mask, held.member.as_deref()));
         if !is_locked {
             self.close_gate(&state, before);
         } else {
@@ -427,7 +431,7 @@ impl WalIndex {
             state.checkpoint_ends();
         }
         if let Some(file) = &mut state.file {
-            file.unlock(given_back);
+            file.unlock_exclusively(given_back, held.member.as_deref());
         }
         self.open_gate(&state, given_back);
         held.exclusive &= !mask;

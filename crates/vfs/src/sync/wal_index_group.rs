@@ -5,11 +5,11 @@
 //!    memory again, an epoch begins (`group_board`): the member takes no slot before it has mapped the other memory.
 //! 2. Memory that nobody uses any more is replaced by new memory: whoever has mapped it by mistake sees nothing of it change.
 //! 3. A member's file is one of its own: with the DMS shared for as long as the member maps it, also where the owner has died, and without any
-//!    lock of the owner's.
+//!    lock of the owner's. Slots that the member holds exclusively are locked by that file (`shm_file`).
 
 use crate::error::{Error, Result};
 use crate::sync::group_board::Board;
-use crate::sync::wal_index::{COPY_WORDS, READ_SLOTS, WalIndex, WalIndexState};
+use crate::sync::wal_index::{COPY_WORDS, HeldSlots, READ_SLOTS, WalIndex, WalIndexState};
 use crate::sync::wal_index_region::Region;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
@@ -115,8 +115,9 @@ impl WalIndex {
         }
     }
 
-    /// A member gets the memory, or the file that the regions are; it has it until [`WalIndex::leave_member`]. `None` where there is none.
-    pub(crate) fn join_member(&self) -> Option<MembersMemory> {
+    /// A member, whose handle holds no slot, gets the memory, or the file that the regions are; it has it until [`WalIndex::leave_member`].
+    /// `None` where there is none.
+    pub(crate) fn join_member(&self, held: &mut HeldSlots) -> Option<MembersMemory> {
         let mut state = self.state();
         let file = match &state.file {
             Some(file) => Some(Arc::new(file.for_member()?)),
@@ -124,6 +125,7 @@ impl WalIndex {
         };
         let group = state.group.as_mut().filter(|group| !group.is_over)?;
         group.members += 1;
+        held.member.clone_from(&file);
         let memory = file.unwrap_or_else(|| group.memory.clone());
         Some(MembersMemory { memory, epoch: group.board.epoch() })
     }
@@ -229,17 +231,22 @@ impl WalIndexState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi::codes::SQLITE_SHM_NLOCK;
+    use crate::sync::shm_file::{ShmFile, unlock_members};
+    use litefoot_storage::file::Medium;
+    use litefoot_storage::os::OsMedium;
 
     const BYTES: usize = 32768;
 
     #[test]
     fn a_member_sees_the_owners_index_until_nobody_uses_it() {
         let index = WalIndex::default();
-        assert!(index.join_member().is_none(), "no group");
+        let mut members_slots = index.register();
+        assert!(index.join_member(&mut members_slots).is_none(), "no group");
         index.begin_group().unwrap();
         index.join(|| Ok::<_, Error>(())).unwrap();
         let owners = [0, 1].map(|number| index.map(number, BYTES, true).unwrap().unwrap());
-        let MembersMemory { memory, epoch } = index.join_member().unwrap();
+        let MembersMemory { memory, epoch } = index.join_member(&mut members_slots).unwrap();
         let mut members = Region::new(BYTES).unwrap();
         members.join(&memory, BYTES as u64).unwrap();
         // SAFETY: regions of this test's own.
@@ -260,6 +267,45 @@ mod tests {
         let again = index.map(1, BYTES, true).unwrap().unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { (again.as_ptr().add(100).read(), members.at(100).as_ptr().read()) }, (0, 7));
+    }
+
+    #[test]
+    fn what_a_member_locks_on_the_file_outlives_its_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db-shm");
+        let medium: Arc<dyn Medium> = Arc::new(OsMedium);
+        let owner = || {
+            let index = WalIndex::default();
+            index.begin_group().unwrap();
+            index.join_file(&medium, &path).unwrap();
+            index.map(0, BYTES, true).unwrap();
+            index
+        };
+        for ends in [false, true] {
+            let index = owner();
+            let mut held = index.register();
+            let MembersMemory { memory, .. } = index.join_member(&mut held).unwrap();
+            let members = NamelessMemory::of(memory.descriptor().try_clone_to_owned().unwrap());
+            // What a reader has shared in the owner is in nobody's way any more.
+            assert!(index.lock(&mut held, READ_SLOTS, 1, false));
+            held.unshare(1 << READ_SLOTS);
+            assert!(index.lock(&mut held, 0, SQLITE_SHM_NLOCK, true));
+            index.unlock(&mut held, 1, SQLITE_SHM_NLOCK - 1);
+            if ends {
+                index.unlock(&mut held, 0, 1);
+            }
+            let mut stranger = ShmFile::open(&medium, &path).unwrap();
+            assert_eq!(stranger.lock_exclusively(1, None), ends);
+            stranger.unlock(1);
+            // The owner's process ends.
+            drop((index, held, memory));
+            assert_eq!(stranger.lock_exclusively(1, None), ends, "the member may write to the index");
+            stranger.unlock(1);
+            assert!(stranger.lock_exclusively(u8::MAX << 1, None));
+            unlock_members(&members, u8::MAX);
+            assert!(stranger.lock_exclusively(1, None));
+            stranger.close(true);
+        }
     }
 
     #[test]

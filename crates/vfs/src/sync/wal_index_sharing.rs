@@ -337,7 +337,7 @@ impl WalIndexState {
     fn make_different(&mut self, medium: &dyn Medium, path: &Path) -> Result<()> {
         let (Some(first), Some(file)) = (self.regions.first(), &mut self.file) else { return Ok(()) };
         let write_slot = 1 << WRITE_SLOT;
-        if !file.lock_exclusively(write_slot) {
+        if !file.lock_exclusively(write_slot, None) {
             return Err(Error::Busy);
         }
         let header = read_header(first);

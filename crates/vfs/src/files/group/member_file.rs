@@ -121,6 +121,8 @@ impl MemberFile {
     /// Goes on with the next owner. The connection has there what it has between its transactions.
     #[cold]
     fn meet_next_owner(&mut self) -> Result<()> {
+        // The last one may have taken a slot for this connection, and not have said so.
+        self.index.unlock_file();
         let mut met = Err(Error::Busy);
         for _ in 0..MOST_OWNERS {
             let channel = super::join_again(&self.link)?;

@@ -8,7 +8,9 @@
 //! 1. A slot that is shared by the seat is not shared in the owner, and the other way round.
 //! 2. The write slot that was given with a turn is given back as soon as the transaction ends without asking for it.
 //! 3. Nothing of a commit is published before the owner has its frames.
-//! 4. A write slot whose return waits for the message of the commit is sent back at the end of the transaction at the latest.
+//! 4. A slot that the member has exclusively while strangers have the database open is locked by the member's own file: nobody changes the index
+//!    while SQLite does, even if the owner has died. The member gives that lock back where the owner cannot.
+//! 5. A write slot whose return waits for the message of the commit is sent back at the end of the transaction at the latest.
 
 use crate::error::{Error, Result};
 use crate::files::connection_state::MembersStatement;
@@ -19,6 +21,7 @@ use crate::files::group::link::Link;
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::group::statement;
+use crate::sync::shm_file::unlock_members;
 use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, READ_SLOTS, SeenLog, WRITE_SLOT};
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::os::NamelessMemory;
@@ -166,6 +169,13 @@ impl MemberIndex {
         mapped
     }
 
+    /// The owner has ended, and has left what is locked for this member: SQLite changes the index no more.
+    pub(super) fn unlock_file(&self) {
+        if let Some(memory) = &self.memory {
+            unlock_members(memory, !self.exclusive);
+        }
+    }
+
     /// SQLite uses it no more.
     pub(super) fn leave(&mut self) {
         self.regions.clear();
@@ -305,7 +315,16 @@ impl MemberFile {
             return self.end_by_seat(bits);
         }
         self.index.shared &= !bits;
+        let was_exclusive = self.index.exclusive & bits;
         self.index.exclusive &= !bits;
+        let given_back = self.give_back_slots(first, count, bits);
+        if was_exclusive != 0 && !self.channel.is_alive() {
+            self.index.unlock_file();
+        }
+        given_back
+    }
+
+    fn give_back_slots(&mut self, first: usize, count: usize, bits: u8) -> Result<()> {
         let call = Self::call(Operation::ShmUnlock, first as u64, count as u64);
         if bits != WRITES {
             return self.give_back(&call);

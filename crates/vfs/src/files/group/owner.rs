@@ -404,7 +404,9 @@ impl Served {
         let is_there = self.main()?.shm_map(region, bytes, extend)?.is_some();
         let sends_memory = is_there && self.memory.is_none();
         if sends_memory {
-            self.memory = Some(self.database.wal_index().join_member().ok_or(Error::Busy)?);
+            let database = self.database.clone();
+            let joined = database.wal_index().join_member(&mut self.main()?.slots);
+            self.memory = Some(joined.ok_or(Error::Busy)?);
         }
         let epoch = self.memory.as_ref().map_or(0, |memory| memory.epoch);
         Ok(Answer { flag: is_there, sends_memory, ..Answer::value(epoch) })
