@@ -16,6 +16,25 @@ const LARGE_BYTES: u64 = 256 * 1024;
 /// Most pages in one write, which is durable by itself.
 pub(super) const PAGES_PER_WRITE: usize = 256;
 
+/// When a transaction is synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sync {
+    Now,
+    /// By a flush, for which somebody waits.
+    Soon,
+    /// With a later one, if ever.
+    Never,
+}
+
+impl From<Durability> for Sync {
+    fn from(durability: Durability) -> Sync {
+        match durability {
+            Durability::Durable => Sync::Now,
+            Durability::Buffered => Sync::Never,
+        }
+    }
+}
+
 impl RedoLog {
     /// Appends one transaction: its early pages by their checksums, each other page once, and the size of the database after
     /// it.
@@ -27,7 +46,17 @@ impl RedoLog {
         copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
         durability: Durability,
     ) -> Result<()> {
-        self.append_all(None, transaction, copy, durability)
+        self.append_all(None, transaction, copy, durability.into())
+    }
+
+    /// The same for a transaction that counts once a [`flush`](RedoLog::flush), or a sync, has covered it. Space and contents are prepared as for
+    /// one that is synced at once, and a [compaction](RedoLog::compact) takes it for durable.
+    pub fn append_to_be_flushed(
+        &mut self,
+        transaction: &Transaction<'_>,
+        copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.append_all(None, transaction, copy, Sync::Soon)
     }
 
     /// The same for a transaction whose other pages are in frames ahead, which the log [takes](RedoLog::takes). It has no slots,
@@ -46,7 +75,7 @@ impl RedoLog {
             let what = io::Error::other("pages were written ahead of another transaction");
             return Err(DeviceError::new(Operation::Write, self.file.path(), what));
         }
-        self.append_all(Some(ahead.into()), transaction, copy, durability)
+        self.append_all(Some(ahead.into()), transaction, copy, durability.into())
     }
 
     fn append_all(
@@ -54,8 +83,9 @@ impl RedoLog {
         ahead: Option<Ahead<'_>>,
         transaction: &Transaction<'_>,
         copy: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
-        durability: Durability,
+        sync: Sync,
     ) -> Result<()> {
+        let durability = if sync == Sync::Now { Durability::Durable } else { Durability::Buffered };
         let (numbers, slots) = (transaction.page_numbers, transaction.slots);
         if numbers.is_empty() && slots.is_empty() && transaction.early.is_empty() {
             return if durability == Durability::Durable { self.sync() } else { Ok(()) };
@@ -75,7 +105,7 @@ impl RedoLog {
             self.file.note_written(ahead.written, ahead.unsynced);
         }
         let end_offset = header.frame_offset(end);
-        if durability == Durability::Buffered || end_offset > self.file.allocated() + LARGE_BYTES {
+        if sync == Sync::Never || end_offset > self.file.allocated() + LARGE_BYTES {
             self.file.reserve_whole(end_offset)?;
         } else {
             self.file.reserve(end_offset)?;
@@ -110,7 +140,7 @@ impl RedoLog {
             self.newest.insert(*page_number, frame);
         }
         self.frames = end;
-        if durability == Durability::Durable {
+        if sync != Sync::Never {
             self.synced = end;
         }
         self.slots = 0;

@@ -11,6 +11,7 @@
 //! | `rollback_log` | the redo log of a database: reads, commits, resets |
 //! | `redo_log_state` | the log under its lock, and the newest page 1 |
 //! | `rollback_append` | what a commit appends, and when it writes in place instead |
+//! | `shared_syncs` | one sync for several commits |
 //! | `kept_journal` | commits of short openings, by a rollback journal that stays |
 //! | `rollback_deltas` | transactions as deltas of their pages, by choice |
 //! | `rollback_checkpoint` | copying the log to the database file |
@@ -78,6 +79,7 @@ pub(crate) mod rollback_append;
 pub(crate) mod rollback_checkpoint;
 pub(crate) mod rollback_deltas;
 pub(crate) mod rollback_log;
+pub(crate) mod shared_syncs;
 pub(crate) mod syncs_in_flight;
 pub(crate) mod wal;
 pub(crate) mod wal_spilling;

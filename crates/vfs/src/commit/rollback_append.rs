@@ -30,6 +30,16 @@ const MOST_IN_PLACE: usize = 4096;
 impl RedoLogState {
     /// Appends the dirty pages to the log, page 1 only where it must be.
     pub fn append(&mut self, db: &Db, dirty: &DirtyPages, durability: Durability) -> Result<()> {
+        self.append_for(db, dirty, Some(durability))
+    }
+
+    /// The same for a transaction that a flush makes durable soon.
+    pub fn append_to_be_flushed(&mut self, db: &Db, dirty: &DirtyPages) -> Result<()> {
+        self.append_for(db, dirty, None)
+    }
+
+    /// The same. Without a durability the transaction is to be flushed.
+    fn append_for(&mut self, db: &Db, dirty: &DirtyPages, durability: Option<Durability>) -> Result<()> {
         let Some(redo) = &mut self.redo else { return Ok(()) };
         let mut numbers: Vec<u32> = dirty.in_memory().collect();
         if self.page_one_written && numbers.first() != Some(&1) && !redo.has_slots() {
@@ -59,7 +69,7 @@ impl RedoLogState {
             }
             page_one = Some(page);
         }
-        let durable = durability == Durability::Durable && redo.is_synced();
+        let durable = durability == Some(Durability::Durable) && redo.is_synced();
         if durable && commit_page_in_place(db, redo, dirty, &numbers, &mut self.in_place)? {
             self.past_log = true;
             self.page_one = page_one.or(self.page_one.take());
@@ -83,7 +93,10 @@ impl RedoLogState {
             Ok(())
         };
         let frames = redo.frames();
-        redo.append(&transaction, &mut copy, durability)?;
+        match durability {
+            Some(durability) => redo.append(&transaction, &mut copy, durability)?,
+            None => redo.append_to_be_flushed(&transaction, &mut copy)?,
+        }
         self.in_place.clear();
         match (numbers.first(), &page_one) {
             (Some(1), Some(page)) => {

@@ -7,7 +7,9 @@
 //! 3. A handle that stays open goes with the state of the database. Where that cannot be, since it is not known whose the file
 //!    is, the database goes over to SQLite's own protocol until it is closed.
 //! 4. A journal that ends beside other processes stays, void, where that is as durable (`db/durable_names.rs`).
-//! 5. While other processes may have the database open nothing is known of what lies beside it.
+//! 5. A log in memory is opened only while the database stays this process's. Who opens it has SHARED, and uses no slot of the wal-index yet: to
+//!    a visitor that comes at that moment it is a reader like any other (`open/sharing/leaving.rs`).
+//! 6. While other processes may have the database open nothing is known of what lies beside it.
 
 use crate::commit::wal::Wal;
 use crate::db::Companion;
@@ -43,14 +45,18 @@ impl Vfs {
             return Ok(opened);
         }
         if let Some(connection) = connection.as_ref().filter(|connection| connection.may_hold()) {
-            if flags & SQLITE_OPEN_WAL != 0
-                && let Some(wal) = self.wal_of(&connection.database)?
-            {
-                // With the lock that it has, the connection will make an index of its own from the log.
-                if connection.reader_slot.level() == Level::Exclusive {
-                    wal.rebuild_checksums(connection.database.db())?;
+            if flags & SQLITE_OPEN_WAL != 0 {
+                let opened = connection
+                    .database
+                    .while_alone(connection.internal, || self.open_log_in_memory(connection, flags));
+                let opened = match opened {
+                    Some(opened) => opened?,
+                    // The state has changed since it was looked at.
+                    None => self.open_beside_others(connection, flags)?,
+                };
+                if let Some(opened) = opened {
+                    return Ok(opened);
                 }
-                return Ok(Opened::new(WalFile::new(connection.clone(), wal), flags));
             }
             if flags & SQLITE_OPEN_WAL == 0 && flags & SQLITE_OPEN_CREATE != 0 {
                 connection.begin_writing();
@@ -67,6 +73,16 @@ impl Vfs {
             database.go_native()?;
         }
         self.open_companion(path, flags, database)
+    }
+
+    /// Opens the log of a connection while this process alone uses the database; `None` where SQLite's own protocol is used.
+    fn open_log_in_memory(&self, connection: &Arc<ConnectionState>, flags: c_int) -> Result<Option<Opened>> {
+        let Some(wal) = self.wal_of(&connection.database)? else { return Ok(None) };
+        // With the lock that it has, the connection will make an index of its own from the log.
+        if connection.reader_slot.level() == Level::Exclusive {
+            wal.rebuild_checksums(connection.database.db())?;
+        }
+        Ok(Some(Opened::new(WalFile::new(connection.clone(), wal), flags)))
     }
 
     /// Opens the log, or a new journal, of a connection while other processes may have its database open; `None` where the

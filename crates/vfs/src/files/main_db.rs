@@ -19,6 +19,7 @@ use crate::files::connection_state::ConnectionState;
 use crate::files::durable_reads::UnsettledRead;
 use crate::files::handle::{Control, Handle, Handled, PragmaCall, exchange_mmap_size};
 use crate::files::rollback_txn::RollbackTxn;
+use crate::files::shared_reads::SharedRead;
 use crate::open::OpenDatabase;
 use crate::sync::forks::outside;
 use crate::sync::lock_table::{HandleId, Level};
@@ -54,6 +55,8 @@ pub struct MainFile {
     pub(super) settled: u64,
     /// The read under way, where commits were not durable when it began.
     pub(super) unsettled: Option<UnsettledRead>,
+    /// The same for commits by rollback journals.
+    pub(super) shared_read: SharedRead,
     /// The change counter of the index when a member that reads by its seat has begun to (`group_turns`).
     pub(super) seat_read: Option<u32>,
     /// Waits for commits in a row, each of which was followed by another commit.
@@ -110,6 +113,7 @@ impl MainFile {
             auto_checkpoint: AutoCheckpoint::default(),
             settled: 0,
             unsettled: None,
+            shared_read: SharedRead::default(),
             seat_read: None,
             waits: 0,
             refused: None,
@@ -268,6 +272,7 @@ impl MainFile {
         let locked = self.database.lock(&self.connection.reader_slot, Level::Shared);
         self.queue_refused(&locked);
         locked?;
+        self.await_shared_syncs()?;
         if !self.rollback_txn.holds() {
             self.connection_cache.enter_fast_path();
         }
@@ -411,6 +416,10 @@ impl Handle for MainFile {
         self.connection_cache.rest(&*self.database);
         self.database.unlock(&self.connection.reader_slot, to);
         self.end_turn();
+        if to == Level::None {
+            // A failure latches the database, and the next transaction meets it there.
+            let _ = self.settle_shared_sync();
+        }
         Ok(())
     }
 

@@ -14,6 +14,7 @@
 //! | `leaving_wal` | the end of WAL mode: pages that were read do not count any more |
 //! | `group_turns` | a member's turn to write, before it reads |
 //! | `durable_reads` | what a reader in WAL mode waits for |
+//! | `shared_reads` | the same for commits by rollback journals |
 //! | `snapshot` | the pages that a transaction sees, for several threads |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
 //! | `connection_state` | what the handles of one connection share |
@@ -45,6 +46,7 @@ mod rejected;
 mod requested_file;
 mod rollback_turns;
 pub(crate) mod rollback_txn;
+mod shared_reads;
 pub(crate) mod snapshot;
 mod temporary;
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //!    busy handler.
 
 use crate::error::{Error, Result};
+use crate::files::durable_reads::Shows;
 use crate::files::handle::Handle;
 use crate::files::main_db::MainFile;
 use crate::sync::lock_table::Level;
@@ -63,7 +64,8 @@ impl MainFile {
 
     /// Takes the lock of a reader, and for a statement of a member's that is going to write that of a writer as well, in its turn. Answers whether
     /// it has the latter.
-    pub(crate) fn begin_in_turn(&mut self, writes: bool) -> Result<bool> {
+    pub(crate) fn begin_in_turn(&mut self, shows: Shows) -> Result<bool> {
+        let writes = shows != Shows::Always;
         let takes_turn = writes && !self.read_only && self.takes_turns() && self.database.wal().is_none();
         // What is in the way is said once SQLite asks for the lock.
         if !takes_turn || self.may_begin().is_err() {
@@ -78,7 +80,17 @@ impl MainFile {
             self.leave_note();
             return Err(Error::Busy);
         }
-        let reserved = self.lock(Level::Shared).map(|()| self.lock(Level::Reserved).is_ok());
+        self.shared_read.defers = true;
+        let shared = self.lock(Level::Shared);
+        self.shared_read.defers = false;
+        let mut reserved = shared.map(|()| self.lock(Level::Reserved).is_ok());
+        if reserved.is_ok()
+            && shows == Shows::Begun
+            && let Err(error) = self.settle_shared_sync()
+        {
+            self.unlock(Level::None)?;
+            reserved = Err(error);
+        }
         if !matches!(reserved, Ok(true)) {
             queue.leave_unless_writing(self.id);
         }

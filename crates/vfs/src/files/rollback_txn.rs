@@ -133,6 +133,13 @@ impl RollbackTxn {
         Ok(())
     }
 
+    /// The commit gives its lock up before it is durable, and is waited for behind that.
+    pub fn share_sync(&mut self) {
+        if let RollbackTxnState::DirtyPages(held) = &mut self.state {
+            held.shares_sync = true;
+        }
+    }
+
     /// Drops the transaction at once where a write has failed, so that its rollback needs no room. SQLite then rolls
     /// back, and writes the pages of the database without the transaction. If litefoot does not see the journal, the
     /// end of that rollback is unknown. The rollback's writes are then a transaction like any other.

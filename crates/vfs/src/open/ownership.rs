@@ -78,12 +78,14 @@ impl OpenDatabase {
         if !is_ready || !self.locks.try_share(reader_slot) {
             return false;
         }
-        let is_owned = self.is_owned();
-        if !is_owned {
-            // It was given to another process meanwhile.
+        // In this order: nobody commits from now on.
+        let is_settled = self.rollback_log.syncs().unsettled().is_none();
+        let is_ready = is_settled && self.is_owned();
+        if !is_ready {
+            // It was given to another process meanwhile, or must wait.
             self.locks.try_unshare(reader_slot);
         }
-        is_owned
+        is_ready
     }
 
     /// True if the beginning or the end of a transaction has something to look at.
@@ -187,6 +189,20 @@ impl OpenDatabase {
         }
         let _one = self.ownership.becoming.lock();
         self.is_multi_process().then(then)
+    }
+
+    /// Calls `then` if the database is not multi-process, and keeps it so meanwhile. Where that `is_internal`, the caller keeps it so already.
+    pub(crate) fn while_alone<T>(&self, is_internal: bool, then: impl FnOnce() -> T) -> Option<T> {
+        let _one = (!is_internal).then(|| self.ownership.becoming.lock());
+        (!self.is_multi_process()).then(then)
+    }
+
+    /// Others are let in, once `meanwhile` has been called in the middle of the change.
+    #[cfg(test)]
+    pub(crate) fn let_others_in_of_test(&self, meanwhile: impl FnOnce()) {
+        let _one = self.ownership.becoming.lock();
+        meanwhile();
+        sharing::enter(self);
     }
 
     /// Makes this process the owner; where others have the database open, SQLite's own protocol is used from now on.

@@ -27,6 +27,7 @@ use crate::open::recovery::{
 };
 use crate::open::replay::{execute, replay_records};
 use crate::open::{open_tier, unreplayed};
+use crate::sync::shm_file::remove_orphan;
 use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, Writer, base_at};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
@@ -68,6 +69,8 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
         return open_tier::refuse_marked(database);
     }
     open_tier::open(db)?;
+    // Before the log changes.
+    remove_orphan(&**db.medium(), &db.companion_path(Companion::WalIndex))?;
     finish_redo_log(db, &database.rollback_log)?;
     let commit_log = is_there(db)?;
     let empty_database = commit_log && db.data().is_empty()?;

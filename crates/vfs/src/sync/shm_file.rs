@@ -174,6 +174,22 @@ impl ShmFile {
     }
 }
 
+/// Removes the file that lies there, where somebody is at its DMS although no other process has the database open: members of an owner that has
+/// died. They use it no more, and whoever comes next would take it for the index of the log, which changes from now on.
+///
+/// A file that nobody uses stays: the next process empties it.
+pub(crate) fn remove_orphan(medium: &dyn Medium, path: &Path) -> Result<()> {
+    if medium.info(path)?.is_none_or(|info| !info.is_file || !info.writable) {
+        return Ok(());
+    }
+    let file = medium.open(path, FileKind::WalIndex, OpenMode::ReadWrite)?;
+    if file.lock_range(DMS, 1, RangeLock::Exclusive)? {
+        file.lock_range(DMS, 1, RangeLock::None)?;
+        return Ok(());
+    }
+    Ok(medium.delete(path)?)
+}
+
 /// Gives back what a member of a group holds by its open file.
 pub(crate) fn unlock_members(member: &NamelessMemory, slots: u8) {
     for range in ranges(slots) {
@@ -215,11 +231,6 @@ fn len(range: &Range<u32>) -> u64 {
     u64::from(range.end - range.start)
 }
 
-/// The bits of the slots of a range.
-fn mask(range: &Range<u32>) -> u8 {
-    range.clone().fold(0, |slots, slot| slots | 1 << slot)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +240,11 @@ mod tests {
 
     fn open(medium: &Arc<dyn Medium>) -> ShmFile {
         ShmFile::open(medium, Path::new(PATH)).unwrap()
+    }
+
+    /// The bits of the slots of a range.
+    fn mask(range: &Range<u32>) -> u8 {
+        range.clone().fold(0, |slots, slot| slots | 1 << slot)
     }
 
     #[test]
@@ -290,6 +306,21 @@ mod tests {
         assert_eq!(last.file().len().unwrap(), 0);
         last.close(true);
         assert!(medium.identity(Path::new(PATH)).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_file_is_removed_that_somebody_uses_who_has_no_owner() {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let path = Path::new(PATH);
+        remove_orphan(&*medium, path).unwrap();
+        let members = open(&medium);
+        remove_orphan(&*medium, path).unwrap();
+        assert!(medium.identity(path).unwrap().is_none());
+        members.close(false);
+        open(&medium).close(false);
+        remove_orphan(&*medium, path).unwrap();
+        assert!(medium.identity(path).unwrap().is_some(), "nobody uses it");
+        open(&medium);
     }
 
     #[test]

@@ -31,13 +31,14 @@ use crate::commit::log_place::{FoundLog, find};
 use crate::commit::redo_log_state::RedoLogState;
 use crate::commit::rollback_append::commit_without_log;
 use crate::commit::rollback_checkpoint::write_newest;
+use crate::commit::shared_syncs::SharedSyncs;
 use crate::db::{Db, tier};
 use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::txn::dirty_pages::DirtyPages;
 use crate::txn::{SpillTarget, TxnTarget};
 use litefoot_storage::file::{self, File};
-use litefoot_storage::log_file::Durability;
+use litefoot_storage::log_file::{Durability, Flush};
 use litefoot_storage::sync::RwLock;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::ReservedSlots;
@@ -57,6 +58,7 @@ pub struct RollbackRedoLog {
     /// True while another owner has the name of the log.
     name_taken: AtomicBool,
     reset: Arc<Worker>,
+    syncs: SharedSyncs,
 }
 
 impl RollbackRedoLog {
@@ -166,12 +168,15 @@ impl RollbackRedoLog {
             db.sync()?;
         }
         let page_bytes = dirty.new_page_bytes()?;
-        if page_bytes == dirty.page_bytes() {
-            state.append(db, dirty, durability)?;
-        } else {
+        if page_bytes != dirty.page_bytes() {
             // The log restarts with pages of another size, over the slots.
             state.leave_slots(db, Some(dirty))?;
             state.append_whole(db, dirty, page_bytes)?;
+        } else if durability == Durability::Durable && dirty.may_share_sync() && !begins {
+            state.append_to_be_flushed(db, dirty)?;
+            self.syncs.note_appended();
+        } else {
+            state.append(db, dirty, durability)?;
         }
         db.file_end().set_committed_len(dirty.len());
         tier::note_commit(db, dirty.numbers_to_log(), page_bytes);
@@ -186,6 +191,20 @@ impl RollbackRedoLog {
             let _ = state.checkpoint(db);
         }
         Ok(())
+    }
+
+    /// The commits that share syncs.
+    pub(crate) fn syncs(&self) -> &SharedSyncs {
+        &self.syncs
+    }
+
+    /// A sync of what was appended, which needs no lock, and the number of the last transaction that it covers; `None` where all of it is
+    /// durable, or in the database file.
+    pub(super) fn flush(&self) -> Result<(Option<Flush>, u64)> {
+        let mut state = self.state.write();
+        let up_to = self.syncs.appended();
+        let flush = state.redo.as_mut().map_or(Ok(None), RedoLog::flush)?;
+        Ok((flush, up_to))
     }
 
     /// True for a page with a frame in the log.

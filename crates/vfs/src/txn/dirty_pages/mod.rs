@@ -63,6 +63,8 @@ pub struct DirtyPages {
     pub sync_wanted: bool,
     /// True where SQLite has a journal for the transaction, in the mode DELETE, TRUNCATE or PERSIST.
     pub has_journal: bool,
+    /// True where the commit gives its lock up before it is durable.
+    pub shares_sync: bool,
 }
 
 impl DirtyPages {
@@ -81,7 +83,13 @@ impl DirtyPages {
             base_len,
             sync_wanted: false,
             has_journal: false,
+            shares_sync: false,
         }
+    }
+
+    /// True for a transaction whose commit may share a sync with later ones: it is in memory, and the database was there before.
+    pub fn may_share_sync(&self) -> bool {
+        self.shares_sync && self.base_len > 0 && !self.has_slots() && !self.has_pages_in_file()
     }
 
     /// Notes how large the cache of the transaction's connection is.

@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::ffi::codes::{
     SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE,
 };
-use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
 use crate::files::group::protocol::{
     Call, FileOf, HAS_JOURNAL, HOLDS, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
@@ -35,8 +34,7 @@ impl Served {
         let (_, statement) = statement::decode(*said);
         let main = self.main()?;
         main.note_statement(statement);
-        let writes = statement.shows != Shows::Always;
-        let is_reserved = main.begin_in_turn(writes)?;
+        let is_reserved = main.begin_in_turn(statement.shows)?;
         let reserved = if is_reserved { RESERVED } else { 0 };
         let moment = Moment { epoch: call.a, commits: call.b };
         let mut message = std::mem::take(&mut self.buffer);
@@ -109,6 +107,14 @@ impl Served {
 
     /// Commits what a member has held.
     pub(super) fn commit(&mut self, call: &Call<'_>) -> Result<Answer> {
+        let (answer, owed) = self.commit_and_release(call)?;
+        // The next one has begun meanwhile.
+        self.main()?.await_owed_sync(owed)?;
+        Ok(answer)
+    }
+
+    /// The same up to the sync that it may share.
+    pub(super) fn commit_and_release(&mut self, call: &Call<'_>) -> Result<(Answer, Option<u64>)> {
         let batch = Batch::decode(call.data).ok_or_else(unexpected)?;
         place(batch.len.max(batch.least), 0)?;
         let has_journal = call.a & HAS_JOURNAL != 0;
@@ -118,29 +124,38 @@ impl Served {
         } else {
             false
         };
-        let mut committed = self.main()?.commit_batch(&batch, call.a & SYNC_WANTED != 0);
+        let releases = call.a & RELEASES != 0;
+        let mut committed = self.main()?.commit_batch(&batch, call.a & SYNC_WANTED != 0, releases);
         if opened {
             committed = committed.and(self.close(FileOf::Journal));
         }
         committed?;
         let now = self.database.db().shared().changes().since(Moment::default()).0;
-        if call.a & RELEASES != 0 {
-            self.main()?.unlock(Level::None)?;
+        let main = self.main()?;
+        let owed = main.take_owed_sync();
+        if releases {
+            main.unlock(Level::None)?;
         }
-        Ok(Answer::value(now.commits))
+        Ok((Answer::value(now.commits), owed))
     }
 }
 
 impl crate::files::main_db::MainFile {
-    /// Makes the writes of a transaction that its member has held, and commits it.
-    fn commit_batch(&mut self, batch: &Batch<'_>, sync_wanted: bool) -> Result<()> {
+    /// Makes the writes of a transaction that its member has held, and commits it. Where it gives its lock up at once, it may owe a sync.
+    fn commit_batch(&mut self, batch: &Batch<'_>, sync_wanted: bool, releases: bool) -> Result<()> {
         let size = self.size()?;
         let changes = batch.pages.iter().next().is_some() || batch.len != size || batch.least < size;
         if self.has_transaction() || changes && !self.writes_alone() {
             return Err(unexpected());
         }
         let written = self.write_batch(batch, sync_wanted);
+        if releases {
+            self.rollback_txn.share_sync();
+        }
         let done = written.and_then(|()| self.control(Control::CommitDone).map(drop));
+        if done.is_ok() && releases {
+            self.owe_shared_sync();
+        }
         done.inspect_err(|_| self.drop_transaction())
     }
 

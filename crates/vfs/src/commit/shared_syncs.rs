@@ -1,0 +1,131 @@
+//! Shared syncs of rollback-journal commits: one sync makes several durable, while the next transaction has the database already.
+//!
+//! # Why
+//! With a rollback journal a transaction has the database alone until it ends. If it ended only once it is durable, several processes would
+//! commit as often as the device syncs, and never more often.
+//!
+//! # How
+//! 1. A transaction appends its pages to the redo log without a sync, and gets a number. It gives its lock up, and the next one goes on.
+//! 2. It waits until its number is durable ([`SharedSyncs::await_durable`]) before its commit returns. The first that waits is the leader: it syncs
+//!    what all have appended, without the lock of the log.
+//! 3. Whoever would show what is not durable yet waits as well (`files/shared_reads`).
+//!
+//! # Promises
+//! 1. A number is durable once a sync has covered its transaction: the leader's, or that of anybody who has synced the log, replaced it, or copied
+//!    its pages to the database file.
+//! 2. A sync that fails latches the database. Nobody is told then that a commit is durable which is not.
+//!
+//! # Invariants
+//! 1. Numbers are given under the lock of the log, in the order of the log.
+//! 2. The log takes what waits here for durable: it is replaced durably, or not at all (`RedoLog::append_to_be_flushed`).
+
+use crate::commit::commit_delay::CommitDelay;
+use crate::commit::rollback_log::RollbackRedoLog;
+use crate::db::Db;
+use crate::error::Result;
+use litefoot_storage::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The time between two looks for followers.
+const FOLLOWER_GLANCE: Duration = Duration::from_micros(20);
+
+/// The commits of one database that share syncs.
+#[derive(Default)]
+pub(crate) struct SharedSyncs {
+    /// The number of the last transaction that was appended, and of the last that is known to be durable.
+    appended: AtomicU64,
+    durable: AtomicU64,
+    leading: Mutex<Leading>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Leading {
+    has_leader: bool,
+    delay: CommitDelay,
+}
+
+impl SharedSyncs {
+    /// A transaction was appended, to be flushed. The caller has the lock of the log.
+    pub(super) fn note_appended(&self) {
+        self.appended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The number of the last transaction, while that is not known to be durable.
+    #[inline]
+    pub(crate) fn unsettled(&self) -> Option<u64> {
+        let appended = self.appended.load(Ordering::SeqCst);
+        (appended > self.durable.load(Ordering::SeqCst)).then_some(appended)
+    }
+
+    /// Waits until a transaction is durable. The first thread that waits leads.
+    ///
+    /// # Errors
+    /// Those of the sync, which has latched the database.
+    pub(crate) fn await_durable(&self, log: &RollbackRedoLog, db: &Db, number: u64) -> Result<()> {
+        let mut leading = self.leading.lock();
+        loop {
+            if self.durable.load(Ordering::SeqCst) >= number {
+                return Ok(());
+            }
+            db.latch().check(db.path())?;
+            if leading.has_leader {
+                self.ended.wait(&mut leading);
+                continue;
+            }
+            leading.has_leader = true;
+            let leader = Leader(self);
+            leading = self.await_followers(leading);
+            drop(leading);
+            let begun = Instant::now();
+            let before = self.durable.load(Ordering::SeqCst);
+            let (flush, up_to) = log.flush()?;
+            flush.map_or(Ok(()), |flush| flush.run())?;
+            self.durable.fetch_max(up_to, Ordering::SeqCst);
+            let queued = self.appended.load(Ordering::SeqCst) - up_to;
+            let synced = up_to.saturating_sub(before) as usize;
+            self.leading.lock().delay.note_sync(synced, queued as usize, begun.elapsed());
+            drop(leader);
+            leading = self.leading.lock();
+        }
+    }
+
+    /// Waits shortly for as many followers as the last sync had.
+    fn await_followers<'a>(&'a self, mut leading: MutexGuard<'a, Leading>) -> MutexGuard<'a, Leading> {
+        let waiting = || {
+            let appended = self.appended.load(Ordering::SeqCst);
+            (appended - self.durable.load(Ordering::SeqCst).min(appended)) as usize
+        };
+        let first = waiting();
+        let Some(delay) = leading.delay.before_sync(first) else { return leading };
+        let begun = Instant::now();
+        while !leading.delay.is_complete(waiting()) {
+            if begun.elapsed() >= delay {
+                if waiting() == first {
+                    leading.delay.note_miss();
+                }
+                break;
+            }
+            drop(leading);
+            std::thread::sleep(FOLLOWER_GLANCE);
+            leading = self.leading.lock();
+        }
+        leading
+    }
+
+    /// The number of the last transaction that was appended.
+    pub(super) fn appended(&self) -> u64 {
+        self.appended.load(Ordering::SeqCst)
+    }
+}
+
+/// The right to sync. Its end wakes those that wait, also after a failure.
+struct Leader<'a>(&'a SharedSyncs);
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        self.0.leading.lock().has_leader = false;
+        self.0.ended.notify_all();
+    }
+}
