@@ -1,6 +1,6 @@
 //! The work of the processes that experiments start and kill ([`crate::harness::child`]).
 
-use crate::experiments::{histories, instructions, kill, members, visitors};
+use crate::experiments::{histories, instructions, kill, members, ship, visitors};
 use crate::random;
 
 /// Does what the process of that name is for.
@@ -12,6 +12,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
         kill::CHILD => kill::be_killed(arguments),
         members::CHILD => members::commit(arguments),
         members::CALLS_CHILD => members::be_killed(arguments),
+        ship::CHILD => ship::be_shipped(arguments),
         instructions::CHILD => instructions::be_counted(arguments),
         histories::CHILD => histories::be_killed(arguments),
         visitors::CHILD => visitors::be_visited(arguments),

@@ -18,6 +18,7 @@ mod psqlite;
 mod read;
 mod scan;
 mod setups;
+pub(crate) mod ship;
 mod smile;
 mod ssl;
 pub mod sweep;
@@ -135,6 +136,20 @@ pub const ALL: &[Experiment] = &[
         measures: false,
         flags: &[Flag::Count],
         run: histories::run,
+    },
+    Experiment {
+        name: "ship",
+        description: "rows to PostgreSQL: bytes on the wire, lag, what a commit of the application takes, bytes and syncs at the disk",
+        measures: false,
+        flags: &[Flag::Case, Flag::Rounds],
+        run: ship::run,
+    },
+    Experiment {
+        name: "ship-kills",
+        description: "device, shipper, collector, line and PostgreSQL killed: each row arrives, in order, and once",
+        measures: false,
+        flags: &[Flag::Rounds],
+        run: ship::run_kills,
     },
     Experiment {
         name: "visitors",

@@ -28,7 +28,7 @@ pub struct Job {
     pub database: PathBuf,
     /// The destination, without secrets.
     pub url: String,
-    /// The time between two looks, in milliseconds.
+    /// The time between two looks, in milliseconds; 0 for a look at each change.
     pub interval_ms: u64,
     /// The number of this shipper, in hexadecimal digits. Destinations know it again.
     pub node: String,
@@ -113,11 +113,8 @@ impl Jobs {
         };
         let content: Content = toml::from_str(&text).map_err(|error| Error::local(&path, error))?;
         for job in &content.job {
-            if job.interval_ms == 0 || u64::from_str_radix(&job.node, 16).is_err() || !is_name(&job.name) {
-                return Err(Error::local(
-                    &path,
-                    format!("the job {:?} has no sound name, node or interval", job.name),
-                ));
+            if u64::from_str_radix(&job.node, 16).is_err() || !is_name(&job.name) {
+                return Err(Error::local(&path, format!("the job {:?} has no sound name or node", job.name)));
             }
         }
         Ok(content.job)

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// The first pause behind a failure, which doubles with each one that follows.
 const FIRST: Duration = Duration::from_secs(1);
+/// The shortest pause: that of the interval 0, which looks at times of files and opens nothing where they are as before.
+const SHORTEST: Duration = Duration::from_millis(10);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The pause behind a refusal: somebody has to do something first.
@@ -21,6 +23,7 @@ pub enum Next {
 
 /// Decides. `failures` counts those in a row, this one included.
 pub fn next(interval: Duration, failed: Option<&Error>, failures: u32) -> Next {
+    let interval = interval.max(SHORTEST);
     match failed {
         None => Next::After(interval),
         // Going on would overwrite another's work, again and again.
@@ -54,5 +57,8 @@ mod tests {
         assert_eq!(next(interval, Some(&fenced), 1), Next::Stop);
         assert_eq!(next(interval, Some(&refused), 1), Next::After(REFUSED));
         assert_eq!(next(interval, None, 0), Next::After(interval));
+        let locked = Error::Locked { path: "x".into(), why: "y".into() };
+        assert_eq!(next(Duration::ZERO, None, 0), Next::After(SHORTEST));
+        assert_eq!(next(Duration::ZERO, Some(&locked), 1), Next::After(SHORTEST));
     }
 }

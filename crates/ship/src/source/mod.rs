@@ -145,10 +145,11 @@ impl Source {
         self.map.as_ref()
     }
 
-    /// False if certainly nothing was written since the last visit. The database is not opened.
+    /// False if nothing is known to have been written since the last visit. The database is not opened. A write that times of files do not tell is
+    /// looked for once their grain is over.
     pub fn may_have_changed(&self) -> Result<bool> {
         let Some(stamp) = &self.stamp else { return Ok(true) };
-        Ok(!stamp.tells_equal(&Stamp::take(&self.path)?))
+        Ok(stamp.wants_look(&Stamp::take(&self.path)?))
     }
 
     /// Visits the database. Where it changed, `gather` reads what it needs of it; where it fails, the change counts as not seen.

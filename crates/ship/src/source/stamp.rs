@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The grain of the times of files, with much to spare: systems have 1 to 10 ms.
 const GRAIN: Duration = Duration::from_millis(100);
@@ -24,6 +24,9 @@ const FILES: [&str; 3] = ["", "-wal", "-commits"];
 pub struct Stamp {
     files: [Option<FileStamp>; FILES.len()],
     settled: bool,
+    /// True where somebody was in the middle of a write.
+    in_motion: bool,
+    taken: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,8 @@ struct FileStamp {
 impl Stamp {
     /// Looks at the files of a database.
     pub fn take(database: &Path) -> Result<Stamp> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (taken, now) =
+            (Instant::now(), SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
         let mut files = [None; FILES.len()];
         for (place, ending) in files.iter_mut().zip(FILES) {
             let path = beside(database, ending);
@@ -54,7 +58,7 @@ impl Stamp {
             };
         }
         let settled = files.iter().flatten().all(|file| is_settled(file.modified, now));
-        Ok(Stamp { files, settled })
+        Ok(Stamp { files, settled, in_motion: false, taken })
     }
 
     /// True if the same lengths and times tell later that nothing was written since.
@@ -65,6 +69,14 @@ impl Stamp {
     /// Makes it tell nothing: somebody was in the middle of a write.
     pub fn unsettle(&mut self) {
         self.settled = false;
+        self.in_motion = true;
+    }
+
+    /// True if a database of which this is the last stamp is to be looked at once more, as of a later stamp. Where the two are equal, and the time of a
+    /// file had not settled, one look follows when it has.
+    pub fn wants_look(&self, later: &Stamp) -> bool {
+        let is_over = later.taken.saturating_duration_since(self.taken) > GRAIN;
+        self.files != later.files || self.in_motion || (!self.settled && is_over)
     }
 
     /// True if nothing was written between this stamp and a later one.
@@ -99,6 +111,32 @@ mod tests {
             [(9, 0, true), (9, 899, true), (9, 900, false), (10, 0, false), (11, 0, false), (-5, 0, true)]
         {
             assert_eq!(is_settled((seconds, ms * 1_000_000), now), settled, "{seconds}.{ms}");
+        }
+    }
+
+    #[test]
+    fn a_look_follows_each_write_and_one_more_when_its_time_has_settled() {
+        let file = FileStamp { device: 1, inode: 2, bytes: 3, modified: (4, 5) };
+        let written = FileStamp { modified: (4, 6), ..file };
+        let begin = Instant::now();
+        let stamp = |file, settled, in_motion, ms| Stamp {
+            files: [Some(file), None, None],
+            settled,
+            in_motion,
+            taken: begin + Duration::from_millis(ms),
+        };
+        for (settled, in_motion, later, ms, expected) in [
+            (true, false, file, 10, false),
+            (true, false, file, 1000, false),
+            (true, false, written, 10, true),
+            (false, false, file, 10, false),
+            (false, false, file, 100, false),
+            (false, false, file, 101, true),
+            (false, false, written, 10, true),
+            (false, true, file, 10, true),
+        ] {
+            let wants = stamp(file, settled, in_motion, 0).wants_look(&stamp(later, true, false, ms));
+            assert_eq!(wants, expected, "{settled} {in_motion} {later:?} {ms}");
         }
     }
 

@@ -29,8 +29,8 @@ pub struct Args {
     /// The destination
     url: String,
 
-    /// The time between two looks at the database: 500ms, 10s, 5m, 1h
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = interval)]
+    /// The time between two looks at the database: 500ms, 10s, 5m, 1h; 0 for a look as soon as something changes
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = interval_or_zero)]
     interval: Duration,
 
     /// The name of the job [default: the database's, and the kind of the destination]
@@ -82,7 +82,12 @@ pub fn run(args: Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
     let path = path_of(&args.database);
     let database = std::fs::canonicalize(&path)
         .map_err(|error| Failure::file(&path, error).advice("Check the path; nothing was added."))?;
-    let node = match destination::takes_rows(&args.url, args.credentials.as_deref()).map_err(explain)? {
+    let takes_rows = destination::takes_rows(&args.url, args.credentials.as_deref()).map_err(explain)?;
+    if args.interval.is_zero() && !takes_rows {
+        return Err(Failure::new(format!("{}: a backup has an interval", args.url))
+            .advice("--interval 0 is for destinations of rows."));
+    }
+    let node = match takes_rows {
         true => fastrand::u64(1..),
         false if args.tables.is_empty() && args.keep_deleted.is_empty() => node_of_backup(&args)?,
         false => {
@@ -126,6 +131,14 @@ pub fn remove(args: &RemoveArgs, jobs: &Jobs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A time with its unit, or 0.
+fn interval_or_zero(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        _ => interval(text).map_err(|error| format!("{error}, or 0")),
+    }
+}
+
 /// A time with its unit.
 pub fn interval(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -152,7 +165,9 @@ mod tests {
         for (text, ms) in [("100ms", 100), ("10s", 10_000), ("5m", 300_000), ("24h", 86_400_000)] {
             assert_eq!(interval(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in ["", "10", "s", "10 s", "-1s", "0s", "99ms", "25h", "1d", "99999999999999999999s"] {
+        assert_eq!(interval_or_zero("0"), Ok(Duration::ZERO));
+        assert_eq!(interval_or_zero("1s"), Ok(Duration::from_secs(1)));
+        for text in ["", "0", "10", "s", "10 s", "-1s", "0s", "99ms", "25h", "1d", "99999999999999999999s"] {
             assert!(interval(text).is_err(), "{text}");
         }
     }

@@ -1,0 +1,430 @@
+//! `ship-kills`: everything between an application and PostgreSQL is killed, again and again; then the rows are compared.
+//!
+//! A life is a database, an application on litefoot or on stock SQLite, in WAL mode or with a rollback journal, and a shipper, to PostgreSQL or to a
+//! collector before it. The line between them is drawn to break: requests and answers are cut or truncated, answers are late, are lost, or never come
+//! (half open). Meanwhile the application, the shipper, the collector, a process of PostgreSQL or all of PostgreSQL is killed with SIGKILL and started again, or
+//! all connections are cut. After [`KILLS_OF_LIFE`] kills the application ends, one more look delivers, and then
+//! 1. PostgreSQL has the rows of the database, each once, and no other,
+//! 2. PostgreSQL has noted, in the transactions that brought rows, each number of a batch from 1 to the last, once.
+//!
+//! While kills go on, PostgreSQL never has half of a transaction: two numbers of the database have the sum 0 at every moment.
+//!
+//! | figure | meaning |
+//! |---|---|
+//! | `kills` | of all kinds; `kills.KIND` of one |
+//! | `faults` | connections that were drawn to break |
+//! | `lives`, `batches`, `rows` | that were compared |
+//! | `wrong` | lives in which something was missing, doubled, out of order or torn |
+
+use super::application::{self, Application, Plan, Workload};
+use super::line::Line;
+use super::server::Server;
+use super::shipper::{Service, Shipping};
+use super::{Side, failed, sqlite};
+use crate::experiments::commit::work_directory;
+use crate::harness::{Progress, open_stock};
+use crate::options::Options;
+use crate::report::Figures;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const KILLS: u64 = 500;
+const QUICK_KILLS: u64 = 20;
+/// Kills between two comparisons.
+const KILLS_OF_LIFE: u64 = 50;
+/// Looks, at a good line, until all has arrived: the server may be on its way back.
+const LAST_LOOKS: u32 = 60;
+/// Failures that are described.
+const DESCRIBED: usize = 10;
+
+/// What is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Application,
+    Shipper,
+    Collector,
+    Backend,
+    Server,
+    Line,
+}
+
+impl Kind {
+    fn draw(random: &mut fastrand::Rng) -> Kind {
+        match random.u8(..20) {
+            0..5 => Kind::Application,
+            5..11 => Kind::Shipper,
+            11..13 => Kind::Collector,
+            13..15 => Kind::Backend,
+            15 => Kind::Server,
+            _ => Kind::Line,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Application => "application",
+            Kind::Shipper => "shipper",
+            Kind::Collector => "collector",
+            Kind::Backend => "backend",
+            Kind::Server => "server",
+            Kind::Line => "line",
+        }
+    }
+}
+
+/// Runs the experiment.
+pub(in crate::experiments) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let kills = options.rounds.unwrap_or(if options.quick { QUICK_KILLS } else { KILLS });
+    super::shipper::program()?;
+    let directory = work_directory(&options.directory)?;
+    let mut server = Server::start(directory.path(), false)?;
+    let mut tally = Tally::default();
+    progress.begin("kills", kills);
+    let ended = (|| {
+        for number in 0.. {
+            let left = kills.saturating_sub(tally.all());
+            if left == 0 {
+                break;
+            }
+            let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(number);
+            let mut life = Life::begin(directory.path(), &mut server, seed)?;
+            for _ in 0..left.min(KILLS_OF_LIFE) {
+                let kind = life.kill(&mut server)?;
+                *tally.kills.entry(kind.name()).or_default() += 1;
+                progress.advance(1)?;
+            }
+            life.end(&mut server, &mut tally)?;
+        }
+        Ok(())
+    })();
+    tally.figures().at_end(ended)
+}
+
+/// What was done, and what was found.
+#[derive(Default)]
+struct Tally {
+    kills: BTreeMap<&'static str, u64>,
+    faults: u64,
+    lives: u64,
+    batches: u64,
+    rows: u64,
+    wrong: Vec<String>,
+}
+
+impl Tally {
+    fn all(&self) -> u64 {
+        self.kills.values().sum()
+    }
+
+    fn figures(self) -> Figures {
+        let mut figures = Figures::new();
+        figures.set("kills", self.all() as f64);
+        for (kind, count) in &self.kills {
+            figures.set(format!("kills.{kind}"), *count as f64);
+        }
+        for (name, count) in
+            [("faults", self.faults), ("lives", self.lives), ("batches", self.batches), ("rows", self.rows)]
+        {
+            figures.set(name, count as f64);
+        }
+        figures.set("wrong", self.wrong.len() as f64);
+        for what in self.wrong.into_iter().take(DESCRIBED) {
+            figures.alarm(what);
+        }
+        figures
+    }
+}
+
+/// A database, and all processes about it.
+struct Life {
+    random: fastrand::Rng,
+    name: String,
+    plan: Plan,
+    shipping: Shipping,
+    /// The port at which a collector listens, where there is one.
+    port: Option<u16>,
+    line: Line,
+    application: Application,
+    shipper: Service,
+    collector: Option<Service>,
+    source: String,
+    wrong: Vec<String>,
+    scratch: tempfile::TempDir,
+}
+
+/// Makes PostgreSQL note each position that any source has had, in the transaction that moves it.
+const NOTE: &str = "CREATE TABLE IF NOT EXISTS noted(source uuid, seq bigint);
+    CREATE OR REPLACE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+      'BEGIN INSERT INTO noted VALUES (NEW.source, NEW.seq); RETURN NULL; END';
+    CREATE OR REPLACE TRIGGER note AFTER INSERT OR UPDATE ON litefoot.source FOR EACH ROW EXECUTE FUNCTION note()";
+
+impl Life {
+    fn begin(parent: &Path, server: &mut Server, seed: u64) -> Result<Life> {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let scratch = tempfile::tempdir_in(parent).map_err(|error| failed(parent, error))?;
+        let database: PathBuf = scratch.path().join("app.db");
+        let side = if random.bool() { Side::Litefoot } else { Side::Stock };
+        let journal = if random.u8(..3) > 0 { "wal" } else { "delete" };
+        let has_collector = random.bool();
+        let interval = ["0", "100ms"][random.usize(..2)];
+        let place = if has_collector { "collector" } else { "postgres" };
+        let name = format!("seed {seed}, {}, {journal}, to {place}, interval {interval}", side.name());
+        application::create(&database, Workload::Mixed, journal).map_err(|error| sqlite(&database, error))?;
+        server.wait()?;
+        // The schema is made by an earlier life, or by a look at another database here.
+        let shipping = Shipping::new(scratch.path())?;
+        let port = match has_collector {
+            true => Some(super::free_port()?),
+            false => None,
+        };
+        let line = Line::to(port.unwrap_or(server.port), seed)?;
+        let url = match port {
+            Some(_) => format!("collect+tcp://127.0.0.1:{}", line.port),
+            None => server.url(line.port),
+        };
+        prepare(server, parent)?;
+        shipping.add(&database, &url, interval, "job")?;
+        let source = source_of(scratch.path())?;
+        let plan = Plan { database, side, workload: Workload::Mixed, per_s: 40, commits: 0, seed };
+        let start = || Application::start(&plan).map_err(|error| failed(parent, error));
+        let (application, shipper) = (start()?, shipping.serve()?);
+        let collector = port.map(|port| shipping.collect(port, &server.url(server.port))).transpose()?;
+        line.set_bad(true);
+        Ok(Life {
+            random,
+            name,
+            plan,
+            shipping,
+            port,
+            line,
+            application,
+            shipper,
+            collector,
+            source,
+            wrong: Vec::new(),
+            scratch,
+        })
+    }
+
+    /// Waits a random while, and kills something that is there.
+    fn kill(&mut self, server: &mut Server) -> Result<Kind> {
+        loop {
+            let longest = [5, 40, 150, 400][self.random.usize(..4)];
+            std::thread::sleep(Duration::from_millis(self.random.u64(..longest)));
+            let kind = Kind::draw(&mut self.random);
+            match kind {
+                Kind::Application => {
+                    self.application.kill();
+                    self.plan.seed += 1;
+                    self.application =
+                        Application::start(&self.plan).map_err(|error| failed(self.scratch.path(), error))?;
+                }
+                Kind::Shipper => {
+                    self.note_end()?;
+                    self.shipper.kill();
+                    self.shipper = self.shipping.serve()?;
+                }
+                Kind::Collector => match (&mut self.collector, self.port) {
+                    (Some(collector), Some(port)) => {
+                        collector.kill();
+                        *collector = self.shipping.collect(port, &server.url(server.port))?;
+                    }
+                    _ => continue,
+                },
+                // The server may be on its way back from the last one.
+                Kind::Backend => match server.kill_backend() {
+                    Ok(true) => {}
+                    _ => continue,
+                },
+                Kind::Server => {
+                    server.kill()?;
+                    self.look_for_halves(server);
+                }
+                Kind::Line if self.line.cut() => {}
+                Kind::Line => continue,
+            }
+            return Ok(kind);
+        }
+    }
+
+    /// A shipper that nobody has killed runs.
+    fn note_end(&mut self) -> Result<()> {
+        let ended = self.shipper.0.try_wait().map_err(|error| failed(self.scratch.path(), error))?;
+        if let Some(status) = ended {
+            let said = self.shipping.said("ship.said");
+            self.wrong.push(format!("{}: the shipper has ended, {status}: {said}", self.name));
+        }
+        Ok(())
+    }
+
+    /// Half of a transaction is never there.
+    fn look_for_halves(&mut self, server: &Server) {
+        let source = &self.source;
+        let select = format!(
+            "SELECT (coalesce((SELECT n FROM public.item WHERE _source = '{source}' AND id = 0), 0)
+               + coalesce((SELECT v FROM public.tag WHERE _source = '{source}' AND k = 'balance'), 0))::text"
+        );
+        // Without the tables there is nothing yet.
+        if let Ok(sum) = server.rows(&select)
+            && sum != ["0"]
+        {
+            self.wrong.push(format!("{}: half of a transaction is there: {sum:?}", self.name));
+        }
+    }
+
+    /// Ends it: what is there arrives, and is compared.
+    fn end(mut self, server: &mut Server, tally: &mut Tally) -> Result<()> {
+        self.note_end()?;
+        self.shipper.kill();
+        self.line.set_bad(false);
+        self.line.cut();
+        server.wait()?;
+        self.look_for_halves(server);
+        if let Err(why) = self.application.finish(true) {
+            self.wrong.push(format!("{}: {why}", self.name));
+        }
+        let mut last = Ok(());
+        for _ in 0..LAST_LOOKS {
+            last = self.shipping.once();
+            if last.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        if let Err(why) = last {
+            self.wrong.push(format!("{}: the last look: {why}", self.name));
+        }
+        let expected = rows_of(&self.plan.database).map_err(|error| sqlite(&self.plan.database, error))?;
+        let found = rows_at(server, &self.source)?;
+        if let Some(what) = difference(&expected, &found) {
+            self.wrong.push(format!("{}: {what}", self.name));
+        }
+        let select =
+            format!("SELECT seq::text FROM noted WHERE source = '{}' ORDER BY noted.seq", self.source);
+        let noted = server.rows(&select)?;
+        let all: Vec<String> = (1..=noted.len()).map(|number| number.to_string()).collect();
+        if noted != all || noted.is_empty() {
+            self.wrong.push(format!("{}: the batches that have arrived: {noted:?}", self.name));
+        }
+        tally.faults += self.line.faults();
+        tally.lives += 1;
+        tally.batches += noted.len() as u64;
+        tally.rows += found.len() as u64;
+        tally.wrong.append(&mut self.wrong);
+        // Rows of former lives would only slow the server.
+        let source = &self.source;
+        let remove = format!(
+            "DELETE FROM public.item WHERE _source = '{source}'; DELETE FROM public.tag WHERE _source = '{source}'"
+        );
+        server.ask(async |client| client.batch_execute(&remove).await)?;
+        // Should a collector be left, it leads nowhere.
+        self.line.lead_to(0);
+        Ok(())
+    }
+}
+
+/// Has the schema made, by a look at a database of its own, and its positions noted.
+fn prepare(server: &Server, parent: &Path) -> Result<()> {
+    let exists = server.rows("SELECT coalesce(to_regclass('public.noted')::text, '')")?;
+    if exists != [""] {
+        return Ok(());
+    }
+    let scratch = tempfile::tempdir_in(parent).map_err(|error| failed(parent, error))?;
+    let database = scratch.path().join("first.db");
+    application::create(&database, Workload::Mixed, "wal").map_err(|error| sqlite(&database, error))?;
+    let shipping = Shipping::new(scratch.path())?;
+    shipping.add(&database, &server.url(server.port), "1s", "job")?;
+    shipping.once()?;
+    server.ask(async |client| client.batch_execute(NOTE).await)
+}
+
+/// The source of the only job, as PostgreSQL has it.
+fn source_of(directory: &Path) -> Result<String> {
+    let path = directory.join("ship/ship.toml");
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+    let node = text.lines().find_map(|line| line.strip_prefix("node = \"")?.strip_suffix('"'));
+    let node = node.filter(|node| node.len() == 16 && node.is_ascii());
+    let node = node.ok_or_else(|| Error::Wrong(format!("{}: it has no node", path.display())))?;
+    Ok(format!("00000000-0000-0000-{}-{}", &node[..4], &node[4..]))
+}
+
+/// The rows of the database, as text, in order.
+fn rows_of(database: &Path) -> rusqlite::Result<Vec<String>> {
+    let database = open_stock(database)?;
+    let mut rows = Vec::new();
+    for select in [
+        "SELECT 'item|' || id || '|' || coalesce(n, '') || '|' || coalesce(text, '') || '|' || lower(hex(data)) FROM item",
+        "SELECT 'tag|' || k || '|' || coalesce(v, '') FROM tag",
+    ] {
+        let mut statement = database.prepare(select)?;
+        let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+        found.into_iter().try_for_each(|row| {
+            rows.push(row?);
+            Ok::<(), rusqlite::Error>(())
+        })?;
+    }
+    rows.sort();
+    Ok(rows)
+}
+
+/// The rows of a source in PostgreSQL, in the same form.
+fn rows_at(server: &Server, source: &str) -> Result<Vec<String>> {
+    let item = format!(
+        "SELECT 'item|' || _rowid || '|' || coalesce(n::text, '') || '|' || coalesce(text, '') || '|'
+           || coalesce(encode(data, 'hex'), '') || coalesce(_misfit::text, '') FROM public.item WHERE _source = '{source}'"
+    );
+    let tag = format!(
+        "SELECT 'tag|' || k || '|' || coalesce(v::text, '') || coalesce(_misfit::text, '') FROM public.tag WHERE _source = '{source}'"
+    );
+    let mut rows = server.rows(&item)?;
+    rows.extend(server.rows(&tag)?);
+    rows.sort();
+    Ok(rows)
+}
+
+/// The first difference.
+fn difference(expected: &[String], found: &[String]) -> Option<String> {
+    if expected == found {
+        return None;
+    }
+    let short = |row: Option<&String>| row.map_or_else(String::new, |row| row.chars().take(60).collect());
+    let missing = expected.iter().find(|row| found.binary_search(row).is_err());
+    let surplus = found.iter().find(|row| expected.binary_search(row).is_err());
+    Some(format!(
+        "{} rows in the database, {} in PostgreSQL; missing: {}; surplus: {}",
+        expected.len(),
+        found.len(),
+        short(missing),
+        short(surplus)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_told() {
+        let rows = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(difference(&rows(&["a", "b"]), &rows(&["a", "b"])), None);
+        for (found, part) in
+            [(&["a"][..], "missing: b"), (&["a", "b", "c"], "surplus: c"), (&["a", "b", "b"], "3 in")]
+        {
+            let told = difference(&rows(&["a", "b"]), &rows(found)).unwrap();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_source_is_that_of_the_job() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("ship")).unwrap();
+        let write = |text| std::fs::write(directory.path().join("ship/ship.toml"), text).unwrap();
+        write("[[job]]\nname = \"job\"\nnode = \"0123456789abcdef\"\n");
+        assert_eq!(source_of(directory.path()).unwrap(), "00000000-0000-0000-0123-456789abcdef");
+        write("[[job]]\n");
+        assert!(source_of(directory.path()).is_err());
+    }
+}
