@@ -1,4 +1,5 @@
-//! `member-kills`: SIGKILL to processes of a group, the owner among them. In every second life of a mode a stranger comes and goes.
+//! `member-kills`: SIGKILL to processes of a group, the owner among them. In every second life of a mode a stranger comes and goes. There the owner
+//! is killed now and then while all others are stopped, at any instruction: they go on one after the other, in any order.
 
 use super::process::{self, DATABASE, GROUP, Plan, Side, TORN, acknowledged};
 use super::{MODES, command, complaints, create, look};
@@ -6,6 +7,7 @@ use crate::harness::{Progress, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +22,11 @@ const PROCESSES: usize = 4;
 /// The longest time between two kills, in microseconds.
 const PAUSE_US: u64 = 60_000;
 /// The longest time between two visits of the stranger, in microseconds.
-const VISIT_PAUSE_US: u64 = 400_000;
+const VISIT_PAUSE_US: u64 = 60_000;
+/// The longest time between two processes that go on.
+const RESUME_PAUSE_US: u64 = 30_000;
+/// The flag of a socket that listens, in `/proc/net/unix`.
+const LISTENS: &str = "00010000";
 /// Failures that are described.
 const DESCRIBED: usize = 10;
 
@@ -94,11 +100,52 @@ struct Life {
 struct Processes(Vec<(i64, Child)>);
 
 impl Processes {
+    /// Kills the owner while all others are stopped; `false` where there is none.
+    fn kill_owner(&mut self, directory: &Path, random: &mut fastrand::Rng) -> std::io::Result<bool> {
+        let Some(at) = self.owner(directory)? else { return Ok(false) };
+        let mut others: Vec<u32> = self.0.iter().map(|(_, process)| process.id()).collect();
+        others.swap_remove(at);
+        others.iter().for_each(|process| signal(*process, libc::SIGSTOP));
+        let killed = self.kill(at);
+        random.shuffle(&mut others);
+        for process in others {
+            signal(process, libc::SIGCONT);
+            std::thread::sleep(Duration::from_micros(random.u64(..RESUME_PAUSE_US)));
+        }
+        killed.map(|()| true)
+    }
+
+    /// The one that listens by the group's name, which says which file it is.
+    fn owner(&self, directory: &Path) -> std::io::Result<Option<usize>> {
+        let file = std::fs::metadata(directory.join(DATABASE))?;
+        let name = format!("@litefoot-{:x}-{:x}", file.dev(), file.ino());
+        let sockets = std::fs::read_to_string("/proc/net/unix")?;
+        let listening = sockets.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [_, _, _, flags, _, _, inode, path] = fields[..] else { return None };
+            (path == name && flags == LISTENS).then(|| format!("socket:[{inode}]"))
+        });
+        let Some(listening) = listening else { return Ok(None) };
+        let has_it = |process: &Child| {
+            let open = std::fs::read_dir(format!("/proc/{}/fd", process.id()));
+            let mut open = open.into_iter().flatten().flatten();
+            open.any(|file| {
+                std::fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == listening.as_str())
+            })
+        };
+        Ok(self.0.iter().position(|(_, process)| has_it(process)))
+    }
+
     fn kill(&mut self, at: usize) -> std::io::Result<()> {
         let (_, mut process) = self.0.swap_remove(at);
         process.kill()?;
         process.wait().map(drop)
     }
+}
+
+fn signal(process: u32, signal: libc::c_int) {
+    // SAFETY: a plain call, to a child that was not waited for.
+    unsafe { libc::kill(process as libc::pid_t, signal) };
 }
 
 impl Drop for Processes {
@@ -209,6 +256,13 @@ fn members(directory: &Path, seed: u64) -> Result<Life> {
                     Some(format!("process {writer} has ended by itself: {status}: {}", said.join("; ")));
                 return Ok(life);
             }
+        }
+        if has_stranger(seed)
+            && random.bool()
+            && processes.kill_owner(directory, &mut random).map_err(failed)?
+        {
+            life.kills += 1;
+            continue;
         }
         // Now and then all of them: the next one recovers.
         let many = if random.u8(..20) == 0 { PROCESSES } else { 1 };

@@ -180,6 +180,11 @@ impl ConnectionState {
         )
     }
 
+    /// The same for a connection of this process; a member tells with some of its calls only.
+    pub(super) fn own_statement_shows(&self) -> Shows {
+        if self.members_statement.lock().is_some() { Shows::Always } else { self.shows() }
+    }
+
     /// Watches the connection's statements from now on.
     pub fn set_capture(&self, capture: Arc<ConnectionCapture>) {
         let _ = self.capture.set(capture);

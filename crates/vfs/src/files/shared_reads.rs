@@ -1,7 +1,7 @@
 //! The wait of a reader in a rollback-journal mode, which shows no commit that a power cut could still take back.
 //!
 //! Commits of a group's members give their lock up before they are durable (`commit/shared_syncs`). Who has SHARED then waits until they are. A
-//! member's statement that writes and returns no rows shows nothing of what it reads before its end (`durable_reads`): it waits there, or for
+//! statement that writes and returns no rows shows nothing of what it reads before its end (`durable_reads`): it waits there, or for
 //! its own commit, which comes later in the log.
 //!
 //! # Invariants
@@ -10,6 +10,7 @@
 //! 3. BEGIN IMMEDIATE is answered as soon as it has the lock of a writer. It waits there.
 
 use crate::error::Result;
+use crate::files::durable_reads::Shows;
 use crate::files::main_db::MainFile;
 use crate::sync::lock_table::Level;
 
@@ -27,7 +28,7 @@ impl MainFile {
     /// Without its success the lock is given up.
     pub(super) fn await_shared_syncs(&mut self) -> Result<()> {
         let Some(number) = self.database.rollback_log().syncs().unsettled() else { return Ok(()) };
-        if self.shared_read.defers {
+        if self.shared_read.defers || self.connection.own_statement_shows() == Shows::Outcome {
             self.shared_read.owed = Some(number);
             return Ok(());
         }
