@@ -76,6 +76,7 @@ type Setting = (&'static str, Option<&'static str>);
 const OFF: Setting = ("off", None);
 const TICK: Setting = ("tick", Some("1s"));
 const ZERO: Setting = ("zero", Some("0"));
+const SETTINGS: [Setting; 3] = [OFF, TICK, ZERO];
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
     Error::Directory { path: path.to_owned(), source }
@@ -230,6 +231,15 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// The rounds of a side, which its settings take turns in: of each setting, in the order of [`SETTINGS`].
+    fn rounds(&self, side: Side, count: usize, progress: &mut dyn Progress) -> Result<Vec<Vec<Round>>> {
+        take_turns(&SETTINGS, count, |round, setting| {
+            let done = self.round(side, *setting, round as u64)?;
+            progress.advance(1)?;
+            Ok(done)
+        })
+    }
+
     fn round(&self, side: Side, setting: Setting, seed: u64) -> Result<Round> {
         let scratch = tempfile::tempdir_in(self.parent).map_err(|error| failed(self.parent, error))?;
         let (directory, database) = (scratch.path(), scratch.path().join("app.db"));
@@ -309,18 +319,13 @@ fn latency(
     progress: &mut dyn Progress,
 ) -> Result<()> {
     let scene = Scene { parent, server, device: None, per_s: 50, seconds: sizes.seconds };
-    let settings = [OFF, TICK, ZERO];
-    progress.begin("latency", (sizes.rounds * settings.len() * SIDES.len()) as u64);
+    progress.begin("latency", (sizes.rounds * SETTINGS.len() * SIDES.len()) as u64);
     for (side, name) in SIDES {
-        let rounds = take_turns(&settings, sizes.rounds, |round, setting| {
-            let done = scene.round(side, *setting, round as u64)?;
-            progress.advance(1)?;
-            Ok(done)
-        })?;
+        let rounds = scene.rounds(side, sizes.rounds, progress)?;
         let values = |rounds: &[Round], share| -> Vec<f64> {
             rounds.iter().map(|round| round.latencies.percentile_us(share)).collect()
         };
-        for ((setting, interval), of_setting) in settings.iter().zip(&rounds) {
+        for ((setting, interval), of_setting) in SETTINGS.iter().zip(&rounds) {
             for (share, percentile) in [(0.5, "p50"), (0.99, "p99")] {
                 let (values, off) = (values(of_setting, share), values(&rounds[0], share));
                 figures
@@ -359,14 +364,9 @@ fn disk(
 ) -> Result<()> {
     let seconds = sizes.seconds;
     let scene = Scene { parent: device.directory(), server, device: Some(device), per_s: 10, seconds };
-    let settings = [OFF, TICK, ZERO];
-    progress.begin("disk", (sizes.rounds * settings.len() * SIDES.len()) as u64);
+    progress.begin("disk", (sizes.rounds * SETTINGS.len() * SIDES.len()) as u64);
     for (side, name) in SIDES {
-        let rounds = take_turns(&settings, sizes.rounds, |round, setting| {
-            let done = scene.round(side, *setting, round as u64)?;
-            progress.advance(1)?;
-            Ok(done)
-        })?;
+        let rounds = scene.rounds(side, sizes.rounds, progress)?;
         for what in ["bytes", "flushes"] {
             let of = |round: &Round| match what {
                 "bytes" => round.counted.bytes as f64,
@@ -376,7 +376,7 @@ fn disk(
             let commits = rounds[0].iter().map(|round| round.commits as f64);
             let each_commit = off.iter().zip(commits).map(|(all, commits)| all / commits);
             figures.set(format!("disk_{what}_per_commit.off.{name}"), median(each_commit));
-            for ((setting, _), of_setting) in settings.iter().zip(&rounds).skip(1) {
+            for ((setting, _), of_setting) in SETTINGS.iter().zip(&rounds).skip(1) {
                 let added =
                     of_setting.iter().zip(&off).map(|(round, off)| (of(round) - off) / f64::from(seconds));
                 figures.set(format!("disk_{what}_per_tick.{setting}.{name}"), median(added));
