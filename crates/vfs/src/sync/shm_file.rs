@@ -117,12 +117,11 @@ impl ShmFile {
         if let Some(member) = member {
             // A sharer that has left may not have given its lock back yet.
             self.unlock(slots & self.shared);
-            let lock = |offset, len, lock| member.lock_range(offset, len, lock).unwrap_or(false);
-            return !self.broken && lock_all(slots, RangeLock::Exclusive, lock);
+            return !self.broken && lock_all(slots, RangeLock::Exclusive, by_member(member));
         }
         let is_locked = self.lock(slots, RangeLock::Exclusive);
         if is_locked {
-            // That lock is part of this one now.
+            // Such a lock is part of this one now.
             self.shared &= !slots;
         }
         is_locked
@@ -139,10 +138,7 @@ impl ShmFile {
     /// Gives slots back that no handle of this process holds any more, exclusively or shared.
     pub fn unlock(&mut self, slots: u8) {
         self.shared &= !slots;
-        for range in ranges(slots) {
-            // This fails for want of the kernel's memory. Then the slot stays locked until the file is closed.
-            let _ = self.file.lock_range(offset(&range), len(&range), RangeLock::None);
-        }
+        unlock_all(slots, by_file(&*self.file));
     }
 
     /// The slots that are locked shared.
@@ -157,9 +153,7 @@ impl ShmFile {
 
     /// All of the slots, or none.
     fn lock(&mut self, slots: u8, lock: RangeLock) -> bool {
-        let file = &self.file;
-        !self.broken
-            && lock_all(slots, lock, |offset, len, lock| file.lock_range(offset, len, lock).unwrap_or(false))
+        !self.broken && lock_all(slots, lock, by_file(&*self.file))
     }
 
     /// The last user of this process is gone, and no region is the file's any more. It is deleted where no other process
@@ -192,25 +186,37 @@ pub(crate) fn remove_orphan(medium: &dyn Medium, path: &Path) -> Result<()> {
 
 /// Gives back what a member of a group holds by its open file.
 pub(crate) fn unlock_members(member: &NamelessMemory, slots: u8) {
-    for range in ranges(slots) {
-        // As in `ShmFile::unlock`.
-        let _ = member.lock_range(offset(&range), len(&range), RangeLock::None);
-    }
+    unlock_all(slots, by_member(member));
+}
+
+/// Locks bytes of the file of this process; an error is a lock that is in the way.
+fn by_file(file: &dyn File) -> impl FnMut(u64, u64, RangeLock) -> bool {
+    |offset, len, lock| file.lock_range(offset, len, lock).unwrap_or(false)
+}
+
+/// The same of a member's file.
+fn by_member(member: &NamelessMemory) -> impl FnMut(u64, u64, RangeLock) -> bool {
+    |offset, len, lock| member.lock_range(offset, len, lock).unwrap_or(false)
 }
 
 /// Locks all of the slots, or none.
 fn lock_all(slots: u8, lock: RangeLock, mut lock_range: impl FnMut(u64, u64, RangeLock) -> bool) -> bool {
-    let mut locked: Vec<Range<u32>> = Vec::new();
+    let mut locked = 0;
     for range in ranges(slots) {
         if !lock_range(offset(&range), len(&range), lock) {
-            for range in locked {
-                lock_range(offset(&range), len(&range), RangeLock::None);
-            }
+            unlock_all(locked, lock_range);
             return false;
         }
-        locked.push(range);
+        locked |= mask(&range);
     }
     true
+}
+
+/// Unlocks slots. This fails for want of the kernel's memory. Then they stay locked until the file is closed.
+fn unlock_all(slots: u8, mut lock_range: impl FnMut(u64, u64, RangeLock) -> bool) {
+    for range in ranges(slots) {
+        lock_range(offset(&range), len(&range), RangeLock::None);
+    }
 }
 
 /// The ranges of slots that are these ones, as few as may be.
@@ -231,6 +237,11 @@ fn len(range: &Range<u32>) -> u64 {
     u64::from(range.end - range.start)
 }
 
+/// The bits of the slots of a range.
+fn mask(range: &Range<u32>) -> u8 {
+    range.clone().fold(0, |slots, slot| slots | 1 << slot)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,11 +251,6 @@ mod tests {
 
     fn open(medium: &Arc<dyn Medium>) -> ShmFile {
         ShmFile::open(medium, Path::new(PATH)).unwrap()
-    }
-
-    /// The bits of the slots of a range.
-    fn mask(range: &Range<u32>) -> u8 {
-        range.clone().fold(0, |slots, slot| slots | 1 << slot)
     }
 
     #[test]
