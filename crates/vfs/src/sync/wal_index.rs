@@ -214,6 +214,8 @@ impl WalIndex {
         if state.users > 0 {
             return;
         }
+        // Members may come that remember this index, or one of an owner before.
+        self.renewed.store(true, Ordering::SeqCst);
         if state.file.is_some() {
             return self.leave_file(&mut state, delete);
         }

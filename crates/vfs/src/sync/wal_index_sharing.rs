@@ -16,7 +16,8 @@
 //! that is made from a log with frames has the salts and the checksum of that log, so it equals only an index of the same
 //! frames. All indexes that SQLite makes from an empty log are equal, also where the log was full and empty again
 //! meanwhile. So an empty log's index is not left to SQLite: [`WalIndex::share`] writes it, unlike all before. And
-//! [`WalIndex::join_shared`] changes the change counter of the index that it finds, under the write slot, as a commit does.
+//! [`WalIndex::join_shared`] changes the change counter of the index that it finds, under the write slot, as a commit does. So does
+//! [`WalIndex::join_file`] in an owner of a group: members of the owner before may remember an index, and come to this one.
 //!
 //! # Invariants
 //! 1. All regions are the file's, or none is. Where that cannot be restored after an error, no slot is locked any more. Regions of a
@@ -31,8 +32,8 @@ use crate::sync::wal_index::{
     COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, SUM_WORD, VERSION_WORD, WRITE_SLOT,
     WalIndex, WalIndexState, write_header,
 };
-use crate::sync::wal_index_marks::{READ_MARK_WORDS, UNUSED_MARK};
-use crate::sync::wal_index_region::Region;
+use crate::sync::wal_index_marks::{READ_MARK_WORDS, REGION_BYTES, UNUSED_MARK};
+use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::wal_file::format::Header;
 use std::ffi::OsStr;
@@ -230,12 +231,25 @@ impl WalIndex {
     /// Opens the file that others may have open.
     fn open(&self, state: &mut WalIndexState, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
         let file = ShmFile::open(medium, path)?;
-        self.begin(state, file)?;
-        if let Err(error) = state.make_different(&**medium, path) {
-            let Some(file) = state.file.take() else { return Err(error) };
-            return Err(self.take_back(state, file, error));
+        // Members that come from another owner remember its index.
+        let has_memory = !state.regions.is_empty();
+        if !has_memory && state.group.is_some() {
+            let bytes = REGION_BYTES * regions_per_mapping(REGION_BYTES, page_bytes());
+            state.regions.push(Region::new(bytes).ok_or(Error::NoMemory)?);
         }
-        Ok(())
+        let mut opened = self.begin(state, file);
+        if opened.is_ok()
+            && let Err(error) = state.make_different(&**medium, path)
+        {
+            opened = Err(match state.file.take() {
+                Some(file) => self.take_back(state, file, error),
+                None => error,
+            });
+        }
+        if opened.is_err() && !has_memory && state.file.is_none() {
+            state.regions.clear();
+        }
+        opened
     }
 
     /// The regions become the file.

@@ -131,6 +131,40 @@ fn an_index_of_others_is_changed_for_connections_that_may_remember_it() {
 }
 
 #[test]
+fn no_index_of_an_owner_is_one_that_its_members_may_remember_of_another() {
+    on_both(|medium, path| {
+        let mut other = Process::joining(&medium, path);
+        other.region(0, true).unwrap();
+        other.make_index();
+        let remembered = other.header();
+        let (index, mut held) = (WalIndex::default(), WalIndex::default().register());
+        index.begin_group().unwrap();
+        assert!(other.lock(0, WRITE_SLOT, true));
+        assert!(matches!(index.join_file(&medium, path), Err(Error::Busy)), "somebody writes");
+        assert!(index.state().regions.is_empty() && !index.is_used());
+        other.unlock(0, WRITE_SLOT);
+        index.join_file(&medium, path).unwrap();
+        let others = other.header();
+        assert!(others != remembered && others[..COPY_WORDS] == others[COPY_WORDS..]);
+        index.leave(&mut held, false);
+        // The same in memory, at the first use and at each later one.
+        let owner = Process { index, handles: [held, WalIndex::default().register()] };
+        let mut seen = vec![remembered, others];
+        for _ in 0..2 {
+            owner.index.join(|| Ok::<(), ()>(())).unwrap();
+            owner.region(0, true).unwrap();
+            owner.make_index();
+            let mut held = owner.index.register();
+            assert!(owner.index.lock(&mut held, WRITE_SLOT, 1, true));
+            owner.index.index_made(&held);
+            assert!(!seen.contains(&owner.header()));
+            seen.push(owner.header());
+            owner.index.leave(&mut held, false);
+        }
+    });
+}
+
+#[test]
 fn an_index_that_nobody_has_made_is_made_where_all_of_its_kind_are_equal() {
     on_both(|medium, path| {
         let log = path.with_file_name(path.file_name().unwrap().to_str().unwrap().replace("-shm", "-wal"));
