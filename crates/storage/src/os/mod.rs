@@ -7,6 +7,8 @@
 #[cfg(target_os = "linux")]
 mod aligned;
 #[cfg(target_os = "linux")]
+mod calls;
+#[cfg(target_os = "linux")]
 mod closings;
 #[cfg(target_os = "linux")]
 mod lease;
@@ -25,6 +27,8 @@ use crate::file::{
     DeviceError, ErrorKind, File, FileId, FileKind, Medium, OpenMode, Operation, PathInfo, Resolved, Result,
 };
 use crate::pass_on;
+#[cfg(target_os = "linux")]
+pub use calls::statx;
 #[cfg(target_os = "linux")]
 pub use closings::Closings;
 pub use local_socket::{LocalListener, LocalSocket, Peer};

@@ -1,6 +1,8 @@
 //! Questions about names, and renames: system calls that take a path.
 
 use crate::file::{FileId, PathInfo};
+#[cfg(target_os = "linux")]
+use crate::os::calls::statx;
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
@@ -60,16 +62,15 @@ pub(super) enum Links {
 #[cfg(target_os = "linux")]
 pub(super) fn glance(path: &Path, links: Links) -> io::Result<(FileId, u64)> {
     let name = c_path(path)?;
-    // SAFETY: zeros are a value of this structure of numbers.
-    let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let mask = libc::STATX_INO | libc::STATX_SIZE;
     let flags = if links == Links::Kept { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
-    // SAFETY: the path ends with NUL, and the structure is as the call expects it.
-    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, mask, &raw mut found) } == 0 {
-        let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-        return Ok((FileId { device, inode: found.stx_ino }, found.stx_size));
-    }
-    let error = io::Error::last_os_error();
+    let error = match statx(libc::AT_FDCWD, &name, flags, mask) {
+        Ok(found) => {
+            let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
+            return Ok((FileId { device, inode: found.stx_ino }, found.stx_size));
+        }
+        Err(error) => error,
+    };
     // Sandboxes know the older call only.
     if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) {
         glance_with_times(path, links)

@@ -22,12 +22,13 @@ use crate::file::{
     Result, Stamp,
 };
 use crate::fork::LockedFile;
+use crate::os::calls::preadv2;
 use crate::sync::Mutex;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, posix_fallocate, preadv2};
+use libc::{off_t, posix_fallocate};
 // Offsets have 64 bits in these on 32-bit processors as well.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use libc::{off64_t as off_t, posix_fallocate64 as posix_fallocate, preadv64v2 as preadv2};
+use libc::{off64_t as off_t, posix_fallocate64 as posix_fallocate};
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -177,9 +178,7 @@ impl File for OsFile {
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> Result<Option<usize>> {
         let vector = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
         // SAFETY: the vector is the buffer, which outlives the call.
-        let read = unsafe {
-            preadv2(self.file.as_raw_fd(), &raw const vector, 1, offset as off_t, libc::RWF_NOWAIT)
-        };
+        let read = unsafe { preadv2(self.file.as_raw_fd(), &raw const vector, 1, offset, libc::RWF_NOWAIT) };
         // Also where the system cannot say what it has in its cache.
         Ok(usize::try_from(read).ok())
     }

@@ -12,6 +12,8 @@
 //! A process that still waits in its `open` is not found: it has no descriptor yet. Processes of other users are found by root.
 
 use litefoot_storage::file::FileId;
+#[cfg(target_os = "linux")]
+use litefoot_storage::os::statx;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -96,13 +98,7 @@ fn leads_to(link: &Path, file: FileId) -> bool {
 #[cfg(target_os = "linux")]
 fn identity(link: &Path) -> Option<FileId> {
     let name = std::ffi::CString::new(link.as_os_str().as_bytes()).ok()?;
-    // SAFETY: zeros are a value of this structure of numbers.
-    let mut found: libc::statx = unsafe { std::mem::zeroed() };
-    let (flags, mask) = (libc::AT_STATX_DONT_SYNC, libc::STATX_INO);
-    // SAFETY: the path ends with NUL, and the structure is as the call expects it.
-    if unsafe { libc::statx(libc::AT_FDCWD, name.as_ptr(), flags, mask, &raw mut found) } != 0 {
-        return None;
-    }
+    let found = statx(libc::AT_FDCWD, &name, libc::AT_STATX_DONT_SYNC, libc::STATX_INO).ok()?;
     let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
     Some(FileId { device, inode: found.stx_ino })
 }

@@ -7,10 +7,11 @@
 //! it behind the read (`posix_fadvise`), and keep what they have read ahead.
 
 use super::VECTORS_PER_CALL;
+use crate::os::calls::preadv2;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, preadv, preadv2};
+use libc::{off_t, preadv};
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use libc::{off64_t as off_t, preadv64 as preadv, preadv64v2 as preadv2};
+use libc::{off64_t as off_t, preadv64 as preadv};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -103,13 +104,13 @@ impl ReadPath {
 /// One call of the system.
 fn call(file: &File, bufs: &mut [IoSliceMut<'_>], offset: u64, flags: libc::c_int) -> io::Result<usize> {
     let count = bufs.len().min(VECTORS_PER_CALL) as libc::c_int;
-    let (descriptor, vectors, offset) = (file.as_raw_fd(), bufs.as_mut_ptr().cast(), offset as off_t);
+    let (descriptor, vectors) = (file.as_raw_fd(), bufs.as_mut_ptr().cast());
     // SAFETY: IoSliceMut is ABI-compatible with iovec; the slices outlive the call.
     let read = unsafe {
         if flags == 0 {
-            preadv(descriptor, vectors, count, offset)
+            preadv(descriptor, vectors, count, offset as off_t)
         } else {
-            preadv2(descriptor, vectors, count, offset, flags)
+            preadv2(descriptor, vectors, count, offset, flags) as isize
         }
     };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())

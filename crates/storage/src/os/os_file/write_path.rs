@@ -1,11 +1,12 @@
 //! The way of writes: all bytes of a request, in the fewest calls, and what the system keeps whole.
 
 use super::{OsFile, VECTORS_PER_CALL};
+use crate::os::calls::{pwritev2, statx};
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-use libc::{off_t, pwritev, pwritev2};
+use libc::{off_t, pwritev};
 // Offsets have 64 bits in these on 32-bit processors as well.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use libc::{off64_t as off_t, pwritev64 as pwritev, pwritev64v2 as pwritev2};
+use libc::{off64_t as off_t, pwritev64 as pwritev};
 use std::fs;
 use std::io::{self, IoSlice};
 use std::os::fd::AsRawFd;
@@ -64,7 +65,7 @@ pub(super) fn write_call(
         if flags == 0 {
             pwritev(descriptor, bufs.cast(), count, offset as off_t)
         } else {
-            pwritev2(descriptor, bufs.cast(), count, offset as off_t, flags)
+            pwritev2(descriptor, bufs.cast(), count, offset, flags) as isize
         }
     };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
@@ -74,23 +75,15 @@ pub(super) fn write_call(
 #[cfg(target_os = "linux")]
 pub(super) fn atomic_write_bytes(file: &fs::File) -> u32 {
     const STATX_WRITE_ATOMIC: libc::c_uint = 0x0001_0000;
-    /// Byte offset of `stx_atomic_write_unit_max` in `struct statx` (linux/stat.h).
-    const UNIT_MAX_OFFSET: usize = 0xb4;
-    // The kernel fills at most 256 bytes; declared as words for alignment.
-    let mut buffer = [0u64; 32];
-    // SAFETY: the buffer has the size and alignment of struct statx; the empty path with
-    // AT_EMPTY_PATH names the descriptor itself.
-    let result = unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            STATX_WRITE_ATOMIC,
-            buffer.as_mut_ptr().cast(),
-        )
-    };
-    let word = |offset: usize| (buffer[offset / 8] >> ((offset % 8) * 8)) as u32;
-    if result != 0 || word(0) & STATX_WRITE_ATOMIC == 0 { 0 } else { word(UNIT_MAX_OFFSET) }
+    /// The word of `stx_atomic_write_unit_max` in `struct statx` (linux/stat.h).
+    const UNIT_MAX_WORD: usize = 0xb4 / 4;
+    // The empty path with AT_EMPTY_PATH names the descriptor itself.
+    let Ok(found) = statx(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH, STATX_WRITE_ATOMIC) else { return 0 };
+    if found.stx_mask & STATX_WRITE_ATOMIC == 0 {
+        return 0;
+    }
+    // SAFETY: the structure has 256 bytes, and is aligned for larger numbers.
+    unsafe { (&raw const found).cast::<u32>().add(UNIT_MAX_WORD).read() }
 }
 
 #[cfg(not(target_os = "linux"))]
