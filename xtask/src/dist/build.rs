@@ -1,14 +1,29 @@
 //! The files that are packed for a target: built with the profile `dist`, and the same from any folder.
 //!
 //! `cargo zigbuild` (PyPI: `cargo-zigbuild` and `ziglang`) links for [`GLIBC`] and for musl. Without it glibc's targets are
-//! linked by their gcc, against the glibc of this machine, and musl's are left out. Where Rust's library for a target is missing and
-//! its source is there, cargo builds the library as well.
+//! linked by their gcc, against the glibc of this machine, and musl's are left out. Where the source of Rust's library is there, cargo
+//! builds the library as well.
 
 use super::targets::{GLIBC, Target};
 use super::{floor, one_symbol};
 use crate::process::{self, Result, cargo_command};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Rust's library, as fast as it comes with Rust, but for its backtraces: they read debug information, and a packed file has none.
+/// That is 190 KB of each file.
+const LIBRARY_OF_RUST: [&str; 10] = [
+    "-Z",
+    "build-std=std,panic_unwind",
+    "-Z",
+    "build-std-features=",
+    "--config",
+    "profile.dist.package.core.opt-level=3",
+    "--config",
+    "profile.dist.package.alloc.opt-level=3",
+    "--config",
+    "profile.dist.package.std.opt-level=3",
+];
 
 /// The files of a target.
 pub struct Built {
@@ -55,9 +70,9 @@ pub fn build(target: &Target) -> Result<Built> {
     let mut cargo = cargo_command(&[if zig { "zigbuild" } else { "build" }]);
     cargo.args(["--locked", "--profile", "dist", "--target", name]);
     cargo.args(super::bom::PACKED.iter().flat_map(|package| ["-p", package]));
-    if !process::has_target(target.rust) {
+    if library_source().is_some() {
         // Cargo of a stable Rust asks for this variable.
-        cargo.args(["-Z", "build-std=std,panic_unwind"]).env("RUSTC_BOOTSTRAP", "1");
+        cargo.args(LIBRARY_OF_RUST).env("RUSTC_BOOTSTRAP", "1");
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(target).join("\u{1f}"));
     if !zig {
@@ -77,8 +92,8 @@ pub fn build(target: &Target) -> Result<Built> {
     Ok(Built { floor, ..built })
 }
 
-/// The source of Rust's library, where it is there: cargo builds the library out of it for a target that has none.
-fn library_source() -> Option<PathBuf> {
+/// The source of Rust's library, where it is there.
+pub fn library_source() -> Option<PathBuf> {
     let printed = process::printed(Command::new("rustc").args(["--print", "sysroot"])).ok()?;
     let source = Path::new(printed.trim()).join("lib/rustlib/src/rust");
     source.join("library/Cargo.lock").exists().then_some(source)

@@ -122,7 +122,9 @@ fn measure(built: &Built) -> Result<Option<String>> {
     }
     let size = bytes(&built.library)?;
     let library = built.library.display();
-    Ok((size > MOST_BYTES).then(|| format!("{library}: {size} bytes; at most {MOST_BYTES} are promised")))
+    let hint = if build::library_source().is_none() { " (rustup component add rust-src)" } else { "" };
+    Ok((size > MOST_BYTES)
+        .then(|| format!("{library}: {size} bytes; at most {MOST_BYTES} are promised{hint}")))
 }
 
 fn bytes(file: &Path) -> Result<u64> {
