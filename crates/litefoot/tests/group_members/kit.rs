@@ -6,6 +6,7 @@ use litefoot_testkit::sqlite::metric_or_zero;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
@@ -13,7 +14,10 @@ pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
 pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
     let mut options = Options::default();
     options.set_list("sharing=group").unwrap();
-    let vfs = Vfs::builder("members").options(options).register().unwrap();
+    // Another test would take the place of a VFS of this name, and drop it: then no process joins the group any more.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("members-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let vfs = Vfs::builder(name).options(options).register().unwrap();
     let db = vfs.open(path).unwrap();
     db.busy_timeout(Duration::from_secs(20)).unwrap();
     (vfs, db)
