@@ -18,20 +18,9 @@ pub(super) unsafe fn preadv2(
     count: c_int,
     offset: u64,
     flags: c_int,
-) -> c_long {
-    let (low, high) = halves(offset);
+) -> isize {
     // SAFETY: the caller's.
-    unsafe {
-        libc::syscall(
-            libc::SYS_preadv2,
-            c_long::from(descriptor),
-            vectors,
-            c_long::from(count),
-            low,
-            high,
-            flags,
-        )
-    }
+    unsafe { vectored(libc::SYS_preadv2, descriptor, vectors, count, offset, flags) }
 }
 
 /// Writes vectors, with flags (`RWF_DSYNC` and others); -1 and `errno` for an error.
@@ -45,25 +34,29 @@ pub(super) unsafe fn pwritev2(
     count: c_int,
     offset: u64,
     flags: c_int,
-) -> c_long {
-    let (low, high) = halves(offset);
+) -> isize {
     // SAFETY: the caller's.
-    unsafe {
-        libc::syscall(
-            libc::SYS_pwritev2,
-            c_long::from(descriptor),
-            vectors,
-            c_long::from(count),
-            low,
-            high,
-            flags,
-        )
-    }
+    unsafe { vectored(libc::SYS_pwritev2, descriptor, vectors, count, offset, flags) }
 }
 
-/// An offset as these two calls take it. Where a register has 64 bits the first one has all of it, and the kernel drops the second.
-fn halves(offset: u64) -> (c_ulong, c_ulong) {
-    (offset as c_ulong, (offset >> 32) as c_ulong)
+/// Either of the two calls, by its number.
+///
+/// # Safety
+/// That of the call.
+#[inline]
+unsafe fn vectored(
+    number: c_long,
+    descriptor: c_int,
+    vectors: *const iovec,
+    count: c_int,
+    offset: u64,
+    flags: c_int,
+) -> isize {
+    // Where a register has 64 bits the first half has all of the offset, and the kernel drops the second.
+    let (low, high) = (offset as c_ulong, (offset >> 32) as c_ulong);
+    let (descriptor, count) = (c_long::from(descriptor), c_long::from(count));
+    // SAFETY: the caller's.
+    unsafe { libc::syscall(number, descriptor, vectors, count, low, high, flags) as isize }
 }
 
 /// What the system knows of the file of a name, as far as `mask` asks; relative to a directory, or the descriptor itself where the name is

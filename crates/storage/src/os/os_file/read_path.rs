@@ -110,7 +110,7 @@ fn call(file: &File, bufs: &mut [IoSliceMut<'_>], offset: u64, flags: libc::c_in
         if flags == 0 {
             preadv(descriptor, vectors, count, offset as off_t)
         } else {
-            preadv2(descriptor, vectors, count, offset, flags) as isize
+            preadv2(descriptor, vectors, count, offset, flags)
         }
     };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())

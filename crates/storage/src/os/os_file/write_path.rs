@@ -65,7 +65,7 @@ pub(super) fn write_call(
         if flags == 0 {
             pwritev(descriptor, bufs.cast(), count, offset as off_t)
         } else {
-            pwritev2(descriptor, bufs.cast(), count, offset, flags) as isize
+            pwritev2(descriptor, bufs.cast(), count, offset, flags)
         }
     };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
