@@ -46,6 +46,17 @@ fn members_see_and_make_commits_as_connections_of_the_owner_do() {
     }
 }
 
+#[test]
+fn members_come_also_once_the_vfs_of_the_owner_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, vfs, db) = create(&directory, "wal");
+    drop(vfs);
+    let mut member = Process::start("obey", &path, 1);
+    member.run("INSERT INTO t VALUES(1, 1, 'a')");
+    assert_eq!((count(&db), metric_or_zero(&db, "sharing_changes")), (1, 0), "it is no stranger");
+    member.end();
+}
+
 /// Statements as an application makes them, of all kinds that end a transaction or keep it open.
 fn random_statement(random: &mut Random, n: i64) -> String {
     let key = random.below(60);

@@ -150,11 +150,12 @@ impl Vfs {
         Ok(id.filter(is_known))
     }
 
-    /// Serves members of a database from now on.
+    /// Serves members of a database from now on, for as long as that is open: also where the VFS is unregistered meanwhile.
     pub(in crate::files) fn serve_group(&self, database: &Arc<OpenDatabase>, listener: LocalListener) {
+        let Some(vfs) = self.weak().upgrade() else { return };
         let Ok(board) = database.wal_index().begin_group() else { return };
         database.db().shared().begin_board(board);
-        let (vfs, there) = (self.weak(), Arc::downgrade(database));
+        let there = Arc::downgrade(database);
         let Some(listener) = database.begin_group(Group::new(listener)) else { return };
         // Without a thread nobody is served, and the name is given up with the listener.
         let begun = thread::spawn("litefoot-group", move || accept(&listener, &vfs, &there));
@@ -198,14 +199,15 @@ fn greet(socket: LocalSocket, path: &Path, opening: &Opening) -> Greeting {
 }
 
 /// Accepts members until the database is closed.
-fn accept(listener: &LocalListener, vfs: &Weak<Vfs>, database: &Weak<OpenDatabase>) {
+fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase>) {
     while let Ok(socket) = listener.accept() {
-        let (Some(vfs), Some(database)) = (vfs.upgrade(), database.upgrade()) else { return };
+        let Some(database) = database.upgrade() else { return };
         // One that comes at the end looks for the next owner.
         if !socket.peer().is_ok_and(is_trusted) || database.group_end().has_begun() {
             continue;
         }
         // Where there is no thread, the member finds the stream closed, and tries again for a while.
+        let vfs = vfs.clone();
         let _ = thread::spawn("litefoot-member", move || receive(&socket, vfs, database));
     }
 }
