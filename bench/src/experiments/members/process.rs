@@ -121,6 +121,19 @@ pub(super) fn open(path: &Path, side: Side) -> Result<(Option<Vfs>, Connection),
     Ok((vfs, db))
 }
 
+/// Opens a database. Where `member-kills` has stopped the owner for a moment, the open is refused, and comes again.
+fn open_beside_stops(path: &Path, side: Side) -> Result<(Option<Vfs>, Connection), String> {
+    let begun = Instant::now();
+    loop {
+        match open(path, side) {
+            Err(refused) if refused.contains("is stopped") && begun.elapsed() < BUSY_TIMEOUT => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// What must be there is there: the first that is not.
 pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<Option<i64>, String> {
     let Ok(text) = std::fs::read_to_string(acknowledged(directory, writer)) else { return Ok(None) };
@@ -139,7 +152,7 @@ pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<
 /// Commits, and writes how often, the longest commit and the 99.9th percentile in microseconds, how many have failed, and the calls of all
 /// members.
 pub(super) fn run(plan: &Plan) -> Result<(), String> {
-    let (_vfs, db) = open(&plan.directory.join(DATABASE), plan.side)?;
+    let (_vfs, db) = open_beside_stops(&plan.directory.join(DATABASE), plan.side)?;
     let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
     let path = acknowledged(&plan.directory, writer);
     let mut log: File = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
