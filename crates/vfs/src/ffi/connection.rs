@@ -183,6 +183,12 @@ impl Connection {
         None
     }
 
+    /// True if the end of the running statement is the end of all that the connection does. Where it has many statements that is not known.
+    pub(crate) fn ends_with_statement(self) -> bool {
+        const MOST: usize = 64;
+        self.is_autocommit() && self.only_open_statement(MOST).is_some()
+    }
+
     /// The connection's last error message.
     pub(crate) fn message(self) -> String {
         // SAFETY: the connection is alive; the text is copied at once.

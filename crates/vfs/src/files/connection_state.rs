@@ -185,6 +185,12 @@ impl ConnectionState {
         if self.members_statement.lock().is_some() { Shows::Always } else { self.shows() }
     }
 
+    /// True if a commit ends all that the connection does. A member says so itself.
+    pub(super) fn ends_with_own_statement(&self) -> bool {
+        let own = self.handle().filter(|_| self.members_statement.lock().is_none());
+        own.is_some_and(Connection::ends_with_statement)
+    }
+
     /// Watches the connection's statements from now on.
     pub fn set_capture(&self, capture: Arc<ConnectionCapture>) {
         let _ = self.capture.set(capture);

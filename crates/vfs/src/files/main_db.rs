@@ -22,6 +22,7 @@ use crate::files::rollback_txn::RollbackTxn;
 use crate::files::shared_reads::SharedRead;
 use crate::open::OpenDatabase;
 use crate::sync::forks::outside;
+use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::{HandleId, Level};
 use crate::sync::refused_writer::Attempts;
 use crate::sync::wal_index::HeldSlots;
@@ -57,6 +58,8 @@ pub struct MainFile {
     pub(super) unsettled: Option<UnsettledRead>,
     /// The same for commits by rollback journals.
     pub(super) shared_read: SharedRead,
+    /// The moment at which a commit has given its lock up, until SQLite does (`early_release`).
+    pub(super) released: Option<Moment>,
     /// The change counter of the index when a member that reads by its seat has begun to (`group_turns`).
     pub(super) seat_read: Option<u32>,
     /// Waits for commits in a row, each of which was followed by another commit.
@@ -114,6 +117,7 @@ impl MainFile {
             settled: 0,
             unsettled: None,
             shared_read: SharedRead::default(),
+            released: None,
             seat_read: None,
             waits: 0,
             refused: None,
@@ -262,6 +266,14 @@ impl MainFile {
         self.powersafe_overwrite.then_some(SQLITE_IOCAP_POWERSAFE_OVERWRITE)
     }
 
+    /// Lowers the lock: whoever waits goes on.
+    pub(super) fn give_lock_up(&mut self, to: Level) {
+        self.connection_cache.leave_fast_path();
+        self.connection_cache.rest(&*self.database);
+        self.database.unlock(&self.connection.reader_slot, to);
+        self.end_turn();
+    }
+
     /// Takes the lock of a reader.
     fn lock_shared(&mut self) -> Result<()> {
         // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
@@ -328,7 +340,7 @@ impl MainFile {
 
     /// The address of `bytes` at `offset`, where they are one page that can be had.
     pub fn fetch(&mut self, offset: u64, bytes: usize) -> Option<NonNull<u8>> {
-        if self.rollback_txn.holds() || self.is_beside_others() {
+        if self.rollback_txn.holds() || self.is_beside_others() || self.released.is_some() {
             return None;
         }
         self.connection_cache.fetch(&*self.database, offset, bytes)
@@ -345,6 +357,9 @@ impl Handle for MainFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         if !self.looked {
             self.look();
+        }
+        if self.released.is_some() {
+            self.take_lock_again()?;
         }
         if self.left_wal_index && is_change_look(buf, offset) {
             return self.read_as_changed(buf, offset);
@@ -405,6 +420,9 @@ impl Handle for MainFile {
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
+        if self.released.is_some() {
+            self.take_lock_again()?;
+        }
         if to > Level::Shared { self.lock_to_write(to) } else { self.lock_shared() }
     }
 
@@ -412,11 +430,9 @@ impl Handle for MainFile {
         if to < Level::Reserved {
             self.rollback_txn.end(&self.connection);
         }
-        self.connection_cache.leave_fast_path();
-        self.connection_cache.rest(&*self.database);
-        self.database.unlock(&self.connection.reader_slot, to);
-        self.end_turn();
+        self.give_lock_up(to);
         if to == Level::None {
+            self.released = None;
             // A failure latches the database, and the next transaction meets it there.
             let _ = self.settle_shared_sync();
         }

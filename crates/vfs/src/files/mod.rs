@@ -15,6 +15,7 @@
 //! | `group_turns` | a member's turn to write, before it reads |
 //! | `durable_reads` | what a reader in WAL mode waits for |
 //! | `shared_reads` | the same for commits by rollback journals |
+//! | `early_release` | a commit that gives its lock up before it is durable |
 //! | `snapshot` | the pages that a transaction sees, for several threads |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
 //! | `connection_state` | what the handles of one connection share |
@@ -31,6 +32,7 @@ mod beside_others;
 mod companion_files;
 pub(crate) mod connection_state;
 mod durable_reads;
+mod early_release;
 mod forked_child;
 pub(crate) mod group;
 mod group_turns;

@@ -28,7 +28,7 @@ const GLANCE: Duration = Duration::from_micros(50);
 
 impl MainFile {
     /// True where those that wait for a lock stand in line.
-    fn takes_turns(&self) -> bool {
+    pub(super) fn takes_turns(&self) -> bool {
         self.database.serves_group()
             && !self.uses_wal_index
             && !self.connection.internal

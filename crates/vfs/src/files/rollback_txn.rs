@@ -133,6 +133,11 @@ impl RollbackTxn {
         Ok(())
     }
 
+    /// True if the transaction is held, and began with a journal.
+    pub fn had_journal(&self) -> bool {
+        matches!(&self.state, RollbackTxnState::DirtyPages(held) if held.has_journal)
+    }
+
     /// The commit gives its lock up before it is durable, and is waited for behind that.
     pub fn share_sync(&mut self) {
         if let RollbackTxnState::DirtyPages(held) = &mut self.state {

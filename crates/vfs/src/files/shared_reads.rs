@@ -1,6 +1,6 @@
 //! The wait of a reader in a rollback-journal mode, which shows no commit that a power cut could still take back.
 //!
-//! Commits of a group's members give their lock up before they are durable (`commit/shared_syncs`). Who has SHARED then waits until they are. A
+//! Commits of a group's processes give their lock up before they are durable (`commit/shared_syncs`). Who has SHARED then waits until they are. A
 //! statement that writes and returns no rows shows nothing of what it reads before its end (`durable_reads`): it waits there, or for
 //! its own commit, which comes later in the log.
 //!

@@ -73,6 +73,10 @@ impl MainFile {
 
     /// A commit is published, and about to return.
     pub(super) fn commit_done(&mut self) -> Result<()> {
+        if self.may_release_early() {
+            let owed = self.commit_and_release()?;
+            return self.await_owed_sync(owed);
+        }
         self.rollback_txn.commit(&self.connection)?;
         let Some(wal) = self.wal() else {
             if self.is_beside_others() {

@@ -8,6 +8,7 @@
 //!    and an error if somebody has.
 
 use crate::error::{Error, Result};
+use crate::ffi::connection::Connection;
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
 use crate::files::group::kept_frames::KeptFrames;
@@ -334,9 +335,7 @@ impl Link {
 
     /// True if a commit ends all that the connection does.
     fn ends_with_statement(&self) -> bool {
-        const MOST: usize = 64;
-        let handle = self.known_handle();
-        handle.is_some_and(|handle| handle.is_autocommit() && handle.only_open_statement(MOST).is_some())
+        self.known_handle().is_some_and(Connection::ends_with_statement)
     }
 }
 

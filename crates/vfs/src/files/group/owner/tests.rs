@@ -5,7 +5,7 @@ use crate::ffi::codes::{
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, News, encode_page};
-use crate::files::group::of_test::group_on;
+use crate::files::group::of_test::{group_on, inserting};
 use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, RELEASES, RESERVED, SYNC_WANTED};
 use crate::open::checkpointer::take_turn_of_test;
 use crate::open::database::DatabaseSetup;
@@ -302,6 +302,7 @@ fn held_group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     first.ask(Operation::Write, FileOf::Main, (PAGE as u64, 0), &[2; PAGE]).unwrap();
     first.main(Operation::Control, ControlKind::CommitDone as u64, 0);
     first.main(Operation::Close, 0, 0);
+    first.0.end();
     database.serves_group_in_test();
     let member = member(&vfs, &database);
     (vfs, database, member)
@@ -404,100 +405,6 @@ fn a_commit_of_a_member_is_as_durable_as_its_sqlite_has_asked_for() {
     }
 }
 
-/// Who comes behind a commit that has given its lock up, and is not durable yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    Nobody,
-    Reader,
-    Begin,
-    /// A statement that writes, up to its beginning, and to its end without a commit.
-    Writer,
-    WriterThatEnds,
-    /// Another commit, which waits for its own sync.
-    Commit,
-    Checkpoint,
-}
-
-#[test]
-fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
-    let cases = [
-        (Next::Nobody, &[4, 7][..]),
-        (Next::Writer, &[4, 7]),
-        (Next::Reader, &[7]),
-        (Next::Begin, &[7]),
-        (Next::WriterThatEnds, &[7]),
-        (Next::Commit, &[9]),
-        (Next::Checkpoint, &[7]),
-    ];
-    for (next, expected) in cases {
-        let medium = SimMedium::new();
-        let (vfs, database, mut one) = held_group_on(&medium);
-        let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
-        let write = |member: &mut Member| {
-            begin(member, Moment::default(), Shows::Outcome);
-            member.main(Operation::Lock, Level::Exclusive as u64, 0);
-        };
-        // The first ones have a journal of their own (`commit/kept_journal`), and the next one begins the log.
-        for filler in [3, 5, 2, 4] {
-            write(&mut one);
-            commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags).unwrap();
-        }
-        write(&mut one);
-        let message = batch(2 * PAGE as u64, &[(2, 7)]);
-        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
-        let (_, owed) = one.0.commit_and_release(&call).unwrap();
-        assert!(owed.is_some() && owed == database.rollback_log().syncs().unsettled());
-        let mut other = member(&vfs, &database);
-        match next {
-            Next::Nobody => {}
-            Next::Reader => drop(begin(&mut other, Moment::default(), Shows::Always)),
-            Next::Begin => drop(begin(&mut other, Moment::default(), Shows::Begun)),
-            Next::Writer => drop(begin(&mut other, Moment::default(), Shows::Outcome)),
-            Next::WriterThatEnds => {
-                begin(&mut other, Moment::default(), Shows::Outcome);
-                other.main(Operation::Unlock, Level::None as u64, 0);
-            }
-            Next::Commit => {
-                write(&mut other);
-                commit(&mut other, 2 * PAGE as u64, &[(2, 9)], flags).unwrap();
-            }
-            Next::Checkpoint => database.rollback_log().retire(database.db()).unwrap(),
-        }
-        let is_settled = !matches!(next, Next::Nobody | Next::Writer | Next::Checkpoint);
-        assert_eq!(database.rollback_log().syncs().unsettled().is_none(), is_settled, "{next:?}");
-        let found = after_power_cuts(&medium);
-        assert_eq!(found, expected, "{next:?}");
-        one.0.main().unwrap().await_owed_sync(owed).unwrap();
-        assert!(!after_power_cuts(&medium).contains(&4), "{next:?}");
-    }
-}
-
-#[test]
-fn a_shared_sync_that_fails_fails_each_commit_that_waits_for_it() {
-    let medium = SimMedium::new();
-    let (vfs, database, mut one) = held_group_on(&medium);
-    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
-    let mut owed = None;
-    for filler in [3, 5, 2, 4, 6, 7] {
-        begin(&mut one, Moment::default(), Shows::Outcome);
-        one.main(Operation::Lock, Level::Exclusive as u64, 0);
-        let message = batch(2 * PAGE as u64, &[(2, filler)]);
-        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
-        owed = one.0.commit_and_release(&call).unwrap().1;
-    }
-    let last = owed.unwrap();
-    assert!(last > 1, "several wait");
-    medium.set_faults(Faults::failing(DeviceOperation::Sync, FileKind::RedoLog, 0));
-    for number in [last, 1] {
-        assert!(one.0.main().unwrap().await_owed_sync(Some(number)).is_err());
-    }
-    assert!(database.db().latch().reason().is_some());
-    let mut other = member(&vfs, &database);
-    let reads = other.ask(Operation::Begin, FileOf::Main, (0, 0), &[0, 0]);
-    assert!(reads.is_err(), "it would see what is not durable");
-    assert_eq!(other.0.main().unwrap().connection_state().unwrap().reader_slot.level(), Level::None);
-}
-
 #[test]
 fn a_commit_that_fails_leaves_nothing_behind() {
     let (_vfs, database, mut one) = held_group();
@@ -556,3 +463,5 @@ fn writers_take_their_turns_before_they_read() {
     one.main(Operation::Unlock, Level::None as u64, 0);
     assert_eq!(begin(&mut other, Moment::default(), Shows::Outcome).0, HOLDS | RESERVED);
 }
+
+mod shared_syncs;

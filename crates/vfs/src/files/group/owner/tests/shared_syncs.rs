@@ -1,0 +1,241 @@
+//! Commits that share a sync, of members and of the owner's own: what others see meanwhile, and what a power cut leaves.
+
+use super::*;
+
+/// Who comes behind a commit that has given its lock up, and is not durable yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Nobody,
+    Reader,
+    Begin,
+    /// A statement that writes, up to its beginning, and to its end without a commit.
+    Writer,
+    WriterThatEnds,
+    /// Another commit, which waits for its own sync.
+    Commit,
+    Checkpoint,
+}
+
+#[test]
+fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
+    let cases = [
+        (Next::Nobody, &[4, 7][..]),
+        (Next::Writer, &[4, 7]),
+        (Next::Reader, &[7]),
+        (Next::Begin, &[7]),
+        (Next::WriterThatEnds, &[7]),
+        (Next::Commit, &[9]),
+        (Next::Checkpoint, &[7]),
+    ];
+    for (next, expected) in cases {
+        let medium = SimMedium::new();
+        let (vfs, database, mut one) = held_group_on(&medium);
+        let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
+        let write = |member: &mut Member| {
+            begin(member, Moment::default(), Shows::Outcome);
+            member.main(Operation::Lock, Level::Exclusive as u64, 0);
+        };
+        // The first ones have a journal of their own (`commit/kept_journal`), and the next one begins the log.
+        for filler in [3, 5, 2, 4] {
+            write(&mut one);
+            commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags).unwrap();
+        }
+        write(&mut one);
+        let message = batch(2 * PAGE as u64, &[(2, 7)]);
+        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
+        let (_, owed) = one.0.commit_and_release(&call).unwrap();
+        assert!(owed.is_some() && owed == database.rollback_log().syncs().unsettled());
+        let mut other = member(&vfs, &database);
+        match next {
+            Next::Nobody => {}
+            Next::Reader => drop(begin(&mut other, Moment::default(), Shows::Always)),
+            Next::Begin => drop(begin(&mut other, Moment::default(), Shows::Begun)),
+            Next::Writer => drop(begin(&mut other, Moment::default(), Shows::Outcome)),
+            Next::WriterThatEnds => {
+                begin(&mut other, Moment::default(), Shows::Outcome);
+                other.main(Operation::Unlock, Level::None as u64, 0);
+            }
+            Next::Commit => {
+                write(&mut other);
+                commit(&mut other, 2 * PAGE as u64, &[(2, 9)], flags).unwrap();
+            }
+            Next::Checkpoint => database.rollback_log().retire(database.db()).unwrap(),
+        }
+        let is_settled = !matches!(next, Next::Nobody | Next::Writer | Next::Checkpoint);
+        assert_eq!(database.rollback_log().syncs().unsettled().is_none(), is_settled, "{next:?}");
+        let found = after_power_cuts(&medium);
+        assert_eq!(found, expected, "{next:?}");
+        one.0.main().unwrap().await_owed_sync(owed).unwrap();
+        assert!(!after_power_cuts(&medium).contains(&4), "{next:?}");
+    }
+}
+
+/// A connection of the owner's own process.
+fn own(database: &Arc<OpenDatabase>) -> Box<MainFile> {
+    let mut own = Box::new(MainFile::new(database.clone(), false, true, false));
+    own.control(Control::Connected).unwrap();
+    own.connection_state().unwrap().set_handle(inserting());
+    own
+}
+
+/// A transaction of the owner's own, up to its commit: SQLite has deleted its journal.
+fn write_own(vfs: &Arc<Vfs>, own: &mut MainFile, filler: u8) {
+    own.lock(Level::Shared).unwrap();
+    own.lock(Level::Reserved).unwrap();
+    let path = Companion::Journal.of(Path::new("/app.db"));
+    let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
+    let connection = own.connection_state().cloned();
+    let mut journal = vfs.open_companion_file(&path, flags, connection).unwrap().handle;
+    journal.write(&[7; 512], 0).unwrap();
+    own.lock(Level::Exclusive).unwrap();
+    own.write(&[filler; PAGE], PAGE as u64).unwrap();
+    own.sync().unwrap();
+    journal.close().unwrap();
+    vfs.delete(&path, true).unwrap();
+}
+
+/// The same to its end.
+fn commit_own(vfs: &Arc<Vfs>, own: &mut MainFile, filler: u8) {
+    write_own(vfs, own, filler);
+    own.control(Control::CommitDone).unwrap();
+    own.unlock(Level::Shared).unwrap();
+    own.unlock(Level::None).unwrap();
+}
+
+fn own_level(own: &MainFile) -> Level {
+    own.connection_state().unwrap().reader_slot.level()
+}
+
+#[test]
+fn a_commit_of_the_owners_own_gives_its_lock_up_before_its_sync_and_is_shown_to_nobody_before_that() {
+    let cases = [
+        (Next::Nobody, &[4, 7][..]),
+        (Next::Writer, &[4, 7]),
+        (Next::Reader, &[7]),
+        (Next::Begin, &[7]),
+        (Next::Commit, &[9]),
+        (Next::Checkpoint, &[7]),
+    ];
+    for (next, expected) in cases {
+        let medium = SimMedium::new();
+        let (vfs, database, _member) = held_group_on(&medium);
+        let (mut one, mut other) = (own(&database), member(&vfs, &database));
+        for filler in [3, 5, 2, 4] {
+            commit_own(&vfs, &mut one, filler);
+        }
+        write_own(&vfs, &mut one, 7);
+        assert!(one.may_release_early());
+        let owed = one.commit_and_release().unwrap();
+        assert!(owed.is_some() && own_level(&one) == Level::None);
+        match next {
+            Next::Reader => drop(begin(&mut other, Moment::default(), Shows::Always)),
+            Next::Begin => drop(begin(&mut other, Moment::default(), Shows::Begun)),
+            Next::Writer => drop(begin(&mut other, Moment::default(), Shows::Outcome)),
+            Next::Commit => {
+                begin(&mut other, Moment::default(), Shows::Outcome);
+                other.main(Operation::Lock, Level::Exclusive as u64, 0);
+                let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
+                commit(&mut other, 2 * PAGE as u64, &[(2, 9)], flags).unwrap();
+            }
+            Next::Checkpoint => database.rollback_log().retire(database.db()).unwrap(),
+            Next::Nobody | Next::WriterThatEnds => {}
+        }
+        assert_eq!(after_power_cuts(&medium), expected, "{next:?}");
+        one.await_owed_sync(owed).unwrap();
+        assert!(!after_power_cuts(&medium).contains(&4), "{next:?}");
+        one.unlock(Level::Shared).unwrap();
+        one.unlock(Level::None).unwrap();
+    }
+}
+
+#[test]
+fn a_commit_of_the_owners_own_is_durable_once_it_is_answered() {
+    let medium = SimMedium::new();
+    let (vfs, database, _member) = held_group_on(&medium);
+    let mut one = own(&database);
+    for filler in 3..12 {
+        commit_own(&vfs, &mut one, filler);
+        assert_eq!(after_power_cuts(&medium), [filler]);
+    }
+    write_own(&vfs, &mut one, 20);
+    medium.set_faults(Faults::failing(DeviceOperation::Sync, FileKind::RedoLog, 0));
+    assert!(one.control(Control::CommitDone).is_err() && database.db().latch().reason().is_some());
+}
+
+#[test]
+fn a_commit_of_the_owners_own_keeps_its_lock_where_nobody_waits_or_sqlite_may_go_on() {
+    let (vfs, database, other) = held_group();
+    let mut one = own(&database);
+    for filler in [3, 5, 2, 4] {
+        commit_own(&vfs, &mut one, filler);
+    }
+    write_own(&vfs, &mut one, 7);
+    let mut second = own(&database);
+    assert!(one.may_release_early() && !second.may_release_early());
+    // A journal that stays, as in exclusive mode.
+    let path = Companion::Journal.of(Path::new("/app.db"));
+    let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
+    let journal = vfs.open_companion_file(&path, flags, one.connection_state().cloned()).unwrap();
+    assert!(!one.may_release_early());
+    journal.handle.close().unwrap();
+    assert!(one.may_release_early());
+    other.0.end();
+    assert!(!one.may_release_early(), "there is no member");
+    one.control(Control::CommitDone).unwrap();
+    assert_eq!(own_level(&one), Level::Exclusive);
+    one.unlock(Level::None).unwrap();
+    second.lock(Level::Shared).unwrap();
+    second.unlock(Level::None).unwrap();
+}
+
+#[test]
+fn sqlite_goes_on_behind_a_lock_that_was_given_up_where_nobody_has_committed() {
+    for is_changed in [false, true] {
+        let (vfs, database, _member) = held_group();
+        let (mut one, mut two) = (own(&database), own(&database));
+        for filler in [3, 5, 2, 4] {
+            commit_own(&vfs, &mut one, filler);
+        }
+        write_own(&vfs, &mut one, 7);
+        one.control(Control::CommitDone).unwrap();
+        assert_eq!(own_level(&one), Level::None);
+        if is_changed {
+            commit_own(&vfs, &mut two, 8);
+        }
+        one.unlock(Level::Shared).unwrap();
+        assert!(one.fetch(PAGE as u64, PAGE).is_none(), "the lock comes first");
+        let mut page = [0; PAGE];
+        let read = one.read(&mut page, PAGE as u64);
+        assert_eq!(read.is_err(), is_changed, "{read:?}");
+        assert_eq!(own_level(&one), if is_changed { Level::None } else { Level::Shared });
+        assert!(is_changed || page == [7; PAGE]);
+        one.unlock(Level::None).unwrap();
+        commit_own(&vfs, &mut one, 9);
+    }
+}
+
+#[test]
+fn a_shared_sync_that_fails_fails_each_commit_that_waits_for_it() {
+    let medium = SimMedium::new();
+    let (vfs, database, mut one) = held_group_on(&medium);
+    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
+    let mut owed = None;
+    for filler in [3, 5, 2, 4, 6, 7] {
+        begin(&mut one, Moment::default(), Shows::Outcome);
+        one.main(Operation::Lock, Level::Exclusive as u64, 0);
+        let message = batch(2 * PAGE as u64, &[(2, filler)]);
+        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
+        owed = one.0.commit_and_release(&call).unwrap().1;
+    }
+    let last = owed.unwrap();
+    assert!(last > 1, "several wait");
+    medium.set_faults(Faults::failing(DeviceOperation::Sync, FileKind::RedoLog, 0));
+    for number in [last, 1] {
+        assert!(one.0.main().unwrap().await_owed_sync(Some(number)).is_err());
+    }
+    assert!(database.db().latch().reason().is_some());
+    let mut other = member(&vfs, &database);
+    let reads = other.ask(Operation::Begin, FileOf::Main, (0, 0), &[0, 0]);
+    assert!(reads.is_err(), "it would see what is not durable");
+    assert_eq!(other.0.main().unwrap().connection_state().unwrap().reader_slot.level(), Level::None);
+}
