@@ -77,41 +77,15 @@ pub const FRONT: &[Step] = &[
         },
     },
     Step {
-        name: "python",
-        does: "the Python package",
-        run: || {
-            let arguments = ["-m", "unittest", "discover", "-s", "python/tests", "-t", "python"];
-            process::unittest(&arguments, &[])
-        },
-    },
-    Step {
         name: "examples",
         does: "the examples whose toolchains and packages are there; nothing is downloaded",
         run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
-    },
-    Step {
-        name: "documents",
-        does: "every block of code in README.md and docs/ runs",
-        run: || {
-            let tests = ["--test", "documentation", "--", "--ignored", "--nocapture"];
-            process::cargo(&[&["test", "--locked", "--workspace"], &tests[..]].concat())
-        },
-    },
-    Step {
-        name: "rustdoc",
-        does: "the documentation builds without warnings",
-        run: || {
-            process::cargo_with(
-                &["doc", "--workspace", "--no-deps", "--locked"],
-                &[("RUSTDOCFLAGS", "-D warnings")],
-            )
-        },
     },
 ];
 
 /// The second lane: what compiles for itself, or keeps one processor busy. The suite is first, since it compiles for
 /// minutes without cargo. Clippy needs the build directory for as long on a fresh machine, and the first lane only runs what it has
-/// built meanwhile.
+/// built meanwhile. The last steps are those for which the first lane would be late.
 pub const BESIDE: &[Step] = &[
     Step {
         name: "sqlite-suite",
@@ -141,6 +115,32 @@ pub const BESIDE: &[Step] = &[
             }
             process::laboratory(&["visitors", "--kill-at-calls", "--quick"])?;
             Ok(Tally { passed: 5, failed: 0 })
+        },
+    },
+    Step {
+        name: "python",
+        does: "the Python package",
+        run: || {
+            let arguments = ["-m", "unittest", "discover", "-s", "python/tests", "-t", "python"];
+            process::unittest(&arguments, &[])
+        },
+    },
+    Step {
+        name: "documents",
+        does: "every block of code in README.md and docs/ runs",
+        run: || {
+            let tests = ["--test", "documentation", "--", "--ignored", "--nocapture"];
+            process::cargo(&[&["test", "--locked", "--workspace"], &tests[..]].concat())
+        },
+    },
+    Step {
+        name: "rustdoc",
+        does: "the documentation builds without warnings",
+        run: || {
+            process::cargo_with(
+                &["doc", "--workspace", "--no-deps", "--locked"],
+                &[("RUSTDOCFLAGS", "-D warnings")],
+            )
         },
     },
 ];
