@@ -14,7 +14,7 @@ pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
 pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
     let mut options = Options::default();
     options.set_list("sharing=group").unwrap();
-    // Another test would take the place of a VFS of this name, and drop it: then no process joins the group any more.
+    // Another test would take the place of a VFS of this name, and drop it: then no member of this process finds its next owner.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("members-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let vfs = Vfs::builder(name).options(options).register().unwrap();

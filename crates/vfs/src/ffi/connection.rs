@@ -160,12 +160,13 @@ impl Connection {
         }
     }
 
-    /// The statement that has started and not ended, where that is one; `None` as well where there are more than `most`
-    /// statements to be looked at.
-    pub(crate) fn only_open_statement(self, most: usize) -> Option<RunningStatement> {
+    /// The statement that has started and not ended, where that is one; `None` as well where the connection has many statements to be
+    /// looked at.
+    pub(crate) fn only_open_statement(self) -> Option<RunningStatement> {
+        const MOST: usize = 64;
         let mut statement = std::ptr::null_mut();
         let mut only = None;
-        for _ in 0..=most {
+        for _ in 0..=MOST {
             // SAFETY: the connection is alive, and so are its statements while its thread is here.
             unsafe {
                 statement = (self.api.next_stmt)(self.raw, statement);
@@ -185,8 +186,7 @@ impl Connection {
 
     /// True if the end of the running statement is the end of all that the connection does. Where it has many statements that is not known.
     pub(crate) fn ends_with_statement(self) -> bool {
-        const MOST: usize = 64;
-        self.is_autocommit() && self.only_open_statement(MOST).is_some()
+        self.is_autocommit() && self.only_open_statement().is_some()
     }
 
     /// The connection's last error message.

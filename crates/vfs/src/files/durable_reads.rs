@@ -25,8 +25,6 @@ use crate::ffi::connection::Connection;
 use crate::files::main_db::MainFile;
 use std::time::{Duration, Instant};
 
-/// Most statements of a connection that are looked at.
-const MOST_STATEMENTS: usize = 64;
 /// Waits of one reader before it keeps writers back.
 const PATIENCE: u32 = 2;
 /// How long such a reader waits for its turn among the writers, and how long they wait for it.
@@ -59,7 +57,7 @@ pub(super) fn shows(connection: Connection) -> Shows {
     if !connection.is_autocommit() {
         return Shows::Always;
     }
-    match connection.only_open_statement(MOST_STATEMENTS) {
+    match connection.only_open_statement() {
         Some(statement) if !statement.is_read_only() && !statement.has_columns() => {
             shows_of(first_word_of(statement.text_begin()))
         }

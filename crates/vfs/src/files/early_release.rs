@@ -12,8 +12,8 @@
 
 use crate::error::{Error, Result};
 use crate::files::main_db::MainFile;
-use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 impl MainFile {
@@ -34,7 +34,7 @@ impl MainFile {
         self.owe_shared_sync();
         let owed = self.take_owed_sync();
         if owed.is_some() {
-            self.released = Some(self.database.db().shared().changes().since(Moment::default()).0);
+            self.released = Some(self.database.db().shared().changes().now());
             self.give_lock_up(Level::None);
         }
         Ok(owed)
@@ -45,13 +45,18 @@ impl MainFile {
     pub(super) fn take_lock_again(&mut self) -> Result<()> {
         let Some(moment) = self.released.take() else { return Ok(()) };
         self.database.lock(&self.connection.reader_slot, Level::Shared)?;
-        if self.database.db().shared().changes().since(Moment::default()).0 == moment {
+        if self.database.db().shared().changes().now() == moment {
             return Ok(());
         }
         self.give_lock_up(Level::None);
-        Err(Error::Io(format!(
-            "{}: another process has committed while a statement went on behind a commit of its own connection; run the statement again",
-            self.database.db().path().display()
-        )))
+        Err(committed_meanwhile(self.database.db().path()))
     }
+}
+
+/// SQLite has gone on behind a commit that has given its lock up, and somebody else has committed.
+pub(super) fn committed_meanwhile(path: &Path) -> Error {
+    Error::Io(format!(
+        "{}: another process has committed while a statement went on behind a commit of its own connection; run the statement again",
+        path.display()
+    ))
 }

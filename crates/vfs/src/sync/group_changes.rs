@@ -61,6 +61,11 @@ impl GroupChanges {
         }
     }
 
+    /// The present.
+    pub(crate) fn now(&self) -> Moment {
+        self.since(Moment::default()).0
+    }
+
     /// The present, and the pages that have changed since a moment; `None` where they are not known.
     pub(crate) fn since(&self, moment: Moment) -> (Moment, Option<BTreeSet<u32>>) {
         let history = self.history.lock();

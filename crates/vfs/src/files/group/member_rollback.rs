@@ -9,6 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::ffi::connection::Connection;
+use crate::files::early_release::committed_meanwhile;
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
 use crate::files::group::kept_frames::KeptFrames;
@@ -122,10 +123,7 @@ impl MemberFile {
         txn.end();
         drop(txn);
         let _ = self.give_back(&Self::call(Operation::Unlock, Level::None as u64, 0));
-        Err(Error::Io(format!(
-            "{}: another process has committed while a statement went on behind a commit of its own connection; run the statement again",
-            self.link.opening.path.display()
-        )))
+        Err(committed_meanwhile(&self.link.opening.path))
     }
 
     /// Reads bytes of the database as the transaction sees them.

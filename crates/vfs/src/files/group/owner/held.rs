@@ -130,7 +130,7 @@ impl Served {
             committed = committed.and(self.close(FileOf::Journal));
         }
         committed?;
-        let now = self.database.db().shared().changes().since(Moment::default()).0;
+        let now = self.database.db().shared().changes().now();
         let main = self.main()?;
         let owed = main.take_owed_sync();
         if releases {

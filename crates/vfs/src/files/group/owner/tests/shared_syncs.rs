@@ -16,51 +16,60 @@ enum Next {
     Checkpoint,
 }
 
+/// The locks of a member's transaction that writes.
+fn begin_to_write(member: &mut Member) {
+    begin(member, Moment::default(), Shows::Outcome);
+    member.main(Operation::Lock, Level::Exclusive as u64, 0);
+}
+
+/// It comes: a member, or a checkpoint.
+fn come(next: Next, other: &mut Member, database: &OpenDatabase) {
+    match next {
+        Next::Nobody => {}
+        Next::Reader => drop(begin(other, Moment::default(), Shows::Always)),
+        Next::Begin => drop(begin(other, Moment::default(), Shows::Begun)),
+        Next::Writer => drop(begin(other, Moment::default(), Shows::Outcome)),
+        Next::WriterThatEnds => {
+            begin(other, Moment::default(), Shows::Outcome);
+            other.main(Operation::Unlock, Level::None as u64, 0);
+        }
+        Next::Commit => {
+            begin_to_write(other);
+            commit(other, 2 * PAGE as u64, &[(2, 9)], SYNC_WANTED | HAS_JOURNAL | RELEASES).unwrap();
+        }
+        Next::Checkpoint => database.rollback_log().retire(database.db()).unwrap(),
+    }
+}
+
+/// What power cuts leave of page 2 behind a commit of 7 over 4 and whoever has come.
+const CASES: [(Next, &[u8]); 7] = [
+    (Next::Nobody, &[4, 7]),
+    (Next::Writer, &[4, 7]),
+    (Next::Reader, &[7]),
+    (Next::Begin, &[7]),
+    (Next::WriterThatEnds, &[7]),
+    (Next::Commit, &[9]),
+    (Next::Checkpoint, &[7]),
+];
+
 #[test]
 fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
-    let cases = [
-        (Next::Nobody, &[4, 7][..]),
-        (Next::Writer, &[4, 7]),
-        (Next::Reader, &[7]),
-        (Next::Begin, &[7]),
-        (Next::WriterThatEnds, &[7]),
-        (Next::Commit, &[9]),
-        (Next::Checkpoint, &[7]),
-    ];
-    for (next, expected) in cases {
+    for (next, expected) in CASES {
         let medium = SimMedium::new();
         let (vfs, database, mut one) = held_group_on(&medium);
         let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
-        let write = |member: &mut Member| {
-            begin(member, Moment::default(), Shows::Outcome);
-            member.main(Operation::Lock, Level::Exclusive as u64, 0);
-        };
         // The first ones have a journal of their own (`commit/kept_journal`), and the next one begins the log.
         for filler in [3, 5, 2, 4] {
-            write(&mut one);
+            begin_to_write(&mut one);
             commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags).unwrap();
         }
-        write(&mut one);
+        begin_to_write(&mut one);
         let message = batch(2 * PAGE as u64, &[(2, 7)]);
         let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
         let (_, owed) = one.0.commit_and_release(&call).unwrap();
         assert!(owed.is_some() && owed == database.rollback_log().syncs().unsettled());
         let mut other = member(&vfs, &database);
-        match next {
-            Next::Nobody => {}
-            Next::Reader => drop(begin(&mut other, Moment::default(), Shows::Always)),
-            Next::Begin => drop(begin(&mut other, Moment::default(), Shows::Begun)),
-            Next::Writer => drop(begin(&mut other, Moment::default(), Shows::Outcome)),
-            Next::WriterThatEnds => {
-                begin(&mut other, Moment::default(), Shows::Outcome);
-                other.main(Operation::Unlock, Level::None as u64, 0);
-            }
-            Next::Commit => {
-                write(&mut other);
-                commit(&mut other, 2 * PAGE as u64, &[(2, 9)], flags).unwrap();
-            }
-            Next::Checkpoint => database.rollback_log().retire(database.db()).unwrap(),
-        }
+        come(next, &mut other, &database);
         let is_settled = !matches!(next, Next::Nobody | Next::Writer | Next::Checkpoint);
         assert_eq!(database.rollback_log().syncs().unsettled().is_none(), is_settled, "{next:?}");
         let found = after_power_cuts(&medium);
@@ -78,20 +87,27 @@ fn own(database: &Arc<OpenDatabase>) -> Box<MainFile> {
     own
 }
 
+fn journal_path() -> PathBuf {
+    Companion::Journal.of(Path::new("/app.db"))
+}
+
+/// Its journal.
+fn open_journal(vfs: &Arc<Vfs>, own: &MainFile) -> AnyHandle {
+    let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
+    vfs.open_companion_file(&journal_path(), flags, own.connection_state().cloned()).unwrap().handle
+}
+
 /// A transaction of the owner's own, up to its commit: SQLite has deleted its journal.
 fn write_own(vfs: &Arc<Vfs>, own: &mut MainFile, filler: u8) {
     own.lock(Level::Shared).unwrap();
     own.lock(Level::Reserved).unwrap();
-    let path = Companion::Journal.of(Path::new("/app.db"));
-    let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
-    let connection = own.connection_state().cloned();
-    let mut journal = vfs.open_companion_file(&path, flags, connection).unwrap().handle;
+    let mut journal = open_journal(vfs, own);
     journal.write(&[7; 512], 0).unwrap();
     own.lock(Level::Exclusive).unwrap();
     own.write(&[filler; PAGE], PAGE as u64).unwrap();
     own.sync().unwrap();
     journal.close().unwrap();
-    vfs.delete(&path, true).unwrap();
+    vfs.delete(&journal_path(), true).unwrap();
 }
 
 /// The same to its end.
@@ -108,15 +124,7 @@ fn own_level(own: &MainFile) -> Level {
 
 #[test]
 fn a_commit_of_the_owners_own_gives_its_lock_up_before_its_sync_and_is_shown_to_nobody_before_that() {
-    let cases = [
-        (Next::Nobody, &[4, 7][..]),
-        (Next::Writer, &[4, 7]),
-        (Next::Reader, &[7]),
-        (Next::Begin, &[7]),
-        (Next::Commit, &[9]),
-        (Next::Checkpoint, &[7]),
-    ];
-    for (next, expected) in cases {
+    for (next, expected) in CASES {
         let medium = SimMedium::new();
         let (vfs, database, _member) = held_group_on(&medium);
         let (mut one, mut other) = (own(&database), member(&vfs, &database));
@@ -127,19 +135,7 @@ fn a_commit_of_the_owners_own_gives_its_lock_up_before_its_sync_and_is_shown_to_
         assert!(one.may_release_early());
         let owed = one.commit_and_release().unwrap();
         assert!(owed.is_some() && own_level(&one) == Level::None);
-        match next {
-            Next::Reader => drop(begin(&mut other, Moment::default(), Shows::Always)),
-            Next::Begin => drop(begin(&mut other, Moment::default(), Shows::Begun)),
-            Next::Writer => drop(begin(&mut other, Moment::default(), Shows::Outcome)),
-            Next::Commit => {
-                begin(&mut other, Moment::default(), Shows::Outcome);
-                other.main(Operation::Lock, Level::Exclusive as u64, 0);
-                let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
-                commit(&mut other, 2 * PAGE as u64, &[(2, 9)], flags).unwrap();
-            }
-            Next::Checkpoint => database.rollback_log().retire(database.db()).unwrap(),
-            Next::Nobody | Next::WriterThatEnds => {}
-        }
+        come(next, &mut other, &database);
         assert_eq!(after_power_cuts(&medium), expected, "{next:?}");
         one.await_owed_sync(owed).unwrap();
         assert!(!after_power_cuts(&medium).contains(&4), "{next:?}");
@@ -173,11 +169,9 @@ fn a_commit_of_the_owners_own_keeps_its_lock_where_nobody_waits_or_sqlite_may_go
     let mut second = own(&database);
     assert!(one.may_release_early() && !second.may_release_early());
     // A journal that stays, as in exclusive mode.
-    let path = Companion::Journal.of(Path::new("/app.db"));
-    let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
-    let journal = vfs.open_companion_file(&path, flags, one.connection_state().cloned()).unwrap();
+    let journal = open_journal(&vfs, &one);
     assert!(!one.may_release_early());
-    journal.handle.close().unwrap();
+    journal.close().unwrap();
     assert!(one.may_release_early());
     other.0.end();
     assert!(!one.may_release_early(), "there is no member");
@@ -221,8 +215,7 @@ fn a_shared_sync_that_fails_fails_each_commit_that_waits_for_it() {
     let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
     let mut owed = None;
     for filler in [3, 5, 2, 4, 6, 7] {
-        begin(&mut one, Moment::default(), Shows::Outcome);
-        one.main(Operation::Lock, Level::Exclusive as u64, 0);
+        begin_to_write(&mut one);
         let message = batch(2 * PAGE as u64, &[(2, filler)]);
         let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
         owed = one.0.commit_and_release(&call).unwrap().1;
