@@ -10,14 +10,30 @@ import sys
 import common
 import django_shop
 import home_assistant
+import kine_store
+import mediawiki
 import mlflow_server
+import moonraker_api
+import optuna_study
+import powerdns
+import prefect_flows
 import subversion
+import synapse
+import zigpy_network
 
 APPS = {
     "subversion": subversion,
     "home-assistant": home_assistant,
     "django": django_shop,
     "mlflow": mlflow_server,
+    "kine": kine_store,
+    "mediawiki": mediawiki,
+    "moonraker": moonraker_api,
+    "optuna": optuna_study,
+    "powerdns": powerdns,
+    "prefect": prefect_flows,
+    "synapse": synapse,
+    "zigpy": zigpy_network,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 //! | `software` | what they run, and where it comes from |
 //! | `outcome` | what they have told |
 //!
-//! A figure ends with its side.
+//! A figure ends with its side: `stock`, `litefoot` with its defaults, or `group`, which is litefoot with `sharing=group`.
 //!
 //! | figure | meaning |
 //! |---|---|
@@ -38,6 +38,10 @@ use software::Software;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// The sides, and litefoot's options on each.
+const SIDES: [(&str, Option<&str>); 3] =
+    [("stock", None), ("litefoot", Some("")), ("group", Some("sharing=group"))];
 
 /// Seconds of a run of each side.
 const SECONDS: u64 = 10;
@@ -68,20 +72,20 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let device = device.ok();
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     for setup in chosen {
-        progress.begin(setup.name, 2);
+        progress.begin(setup.name, SIDES.len() as u64);
         if let Err(error) = software.find(setup) {
             figures.note(format!("without {}: {error}", setup.name));
-            progress.advance(2)?;
+            progress.advance(SIDES.len() as u64)?;
             continue;
         }
         figures.note(format!("{}: {}", setup.name, setup.about));
-        for (side, library) in [("stock", None), ("litefoot", Some(library))] {
+        for (side, settings) in SIDES {
             let place = tempfile::tempdir_in(device.as_ref().map_or(directory.path(), Device::directory))
                 .map_err(|source| failed(directory.path(), source))?;
             let before = device.as_ref().map(Device::synced).transpose()?;
             let mut command = software.command(setup, seconds);
-            if let Some(library) = library {
-                command.env("SETUP_PRELOAD", library);
+            if let Some(settings) = settings {
+                command.env("SETUP_PRELOAD", library).env("LITEFOOT_OPTIONS", settings);
             }
             let mut outcome = ended(command.current_dir(place.path()), seconds, progress)?;
             let after = device.as_ref().map(Device::synced).transpose()?;

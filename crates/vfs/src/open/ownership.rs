@@ -277,23 +277,22 @@ impl OpenDatabase {
         let file_locks = &self.ownership.sharing.file_locks;
         let _ = self.while_multi_process(|| file_locks.unlock(self.db.file(), &self.locks, reader_slot, to));
         if to == Level::None {
-            // SQLite's own VFS never does it, so nobody relies on it.
-            let _ = self.sync_deleted_log();
+            self.ownership.log_deleted.store(false, Ordering::Relaxed);
         }
         self.note_transaction_end();
     }
 
-    /// SQLite has deleted the log under its exclusive lock. The directory is synced once that lock is given back, since a visitor
-    /// without a busy timeout fails at the lock.
+    /// SQLite has deleted the log under its exclusive lock. The directory is not synced for that: it would double what the close of a last
+    /// connection costs, and make its lock last longer.
     ///
-    /// Should the log come back after a power cut before that sync, it has nothing that is not in the database file. The next writer
-    /// makes a new log, and syncs the directory for its name. A connection that takes the database out of WAL mode syncs the
-    /// directory before it writes.
+    /// Should the log come back after a power cut, it has nothing that is not in the database file, as long as nobody has written since. In WAL
+    /// mode whoever writes makes a new log first, or a redo log or commit log where it is alone, and syncs the directory for its name. So
+    /// only the connection that takes the database out of WAL mode syncs the directory, before it writes. It has the same lock still.
     pub(crate) fn note_log_deleted(&self) {
         self.ownership.log_deleted.store(true, Ordering::Relaxed);
     }
 
-    /// Syncs the directory, where that was left for later.
+    /// Syncs the directory, where the connection that is about to write has deleted the log under the lock that it has.
     pub(crate) fn sync_deleted_log(&self) -> Result<()> {
         if self.ownership.log_deleted.load(Ordering::Relaxed)
             && self.ownership.log_deleted.swap(false, Ordering::Relaxed)
