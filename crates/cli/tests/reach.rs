@@ -13,7 +13,12 @@ use support::{Owner, litefoot, output_of, stderr_of, stdout_of};
 
 /// Compiles the fake SQLite with these options; `None` where there is no compiler, or not such a one.
 fn compile(directory: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/fake_sqlite.c");
+    compile_of("fake_sqlite.c", directory, name, options)
+}
+
+/// The same of another source.
+fn compile_of(source: &str, directory: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     let path = directory.join(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-O0", "-o"]).arg(&path).arg(source).args(options);
@@ -150,6 +155,25 @@ fn run_says_what_it_does_not_reach() {
         let Some(program) = compile(directory, name, options) else { continue };
         let said = line(&["--", program.to_str().unwrap()]);
         assert!(said.contains("has a SQLite of its own inside") && said.lines().count() == 1, "{said}");
+    }
+}
+
+/// PHP binds the libraries of its extensions past what is preloaded. Another program that does so is not reached: the test can fail.
+#[test]
+#[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
+fn a_program_that_loads_as_php_does_is_reached() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let shared = ["-shared", "-fPIC", "-l:libsqlite3.so.0"];
+    let Some(extension) = compile_of("deep.c", directory, "extension.so", &shared) else { return };
+    for (name, options, reached) in [
+        ("php", &["-DHOST", "-rdynamic", "-ldl"][..], true),
+        ("other", &["-DHOST", "-rdynamic", "-ldl", "-Dphp_module_startup=other"], false),
+    ] {
+        let program = compile_of("deep.c", directory, name, options).unwrap();
+        let words = ["run", "--", program.to_str().unwrap(), extension.to_str().unwrap(), "app.db"];
+        let said = stdout_of(output_of(litefoot(directory, &words)), name);
+        assert_eq!(said.trim() == env!("CARGO_PKG_VERSION"), reached, "{name}: {said}");
     }
 }
 

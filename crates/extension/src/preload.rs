@@ -33,6 +33,32 @@ pub unsafe extern "C" fn sqlite3_os_init() -> c_int {
     std::arch::naked_asm!("mov r0, lr", "b {inner}", inner = sym initialise);
 }
 
+/// Symbols of the programs that load PHP's extensions: PHP's own, and Apache for its module.
+///
+/// They load with `RTLD_DEEPBIND`: a library that comes with the extension looks into itself before it looks into what was preloaded. One that is
+/// there already does not.
+const LOADS_DEEPLY: [&CStr; 2] = [c"php_module_startup", c"ap_run_mpm"];
+
+/// Called by the loader, once all that a program is started with is there.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = {
+    extern "C" fn begin() {
+        let _ = catch_unwind(load_sqlite_first);
+    }
+    begin
+};
+
+/// Loads SQLite's library ahead of a program that would bind it past this one. It is visible to nobody who does not ask for it.
+fn load_sqlite_first() {
+    // SAFETY: a look-up among what is loaded; the names are NUL-terminated.
+    let is_there = |name: &&CStr| unsafe { !libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).is_null() };
+    if LOADS_DEEPLY.iter().any(is_there) && is_wanted() {
+        // SAFETY: the library has no initialiser that could do harm. Without it there is nothing to be done.
+        unsafe { libc::dlopen(c"libsqlite3.so.0".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+    }
+}
+
 unsafe extern "C" fn initialise(caller: *const c_void) -> c_int {
     // SAFETY: the address is code of the library that called.
     let Some(library) = (unsafe { Library::of(caller) }) else {
