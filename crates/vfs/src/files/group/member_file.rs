@@ -296,10 +296,13 @@ impl Handle for MemberFile {
             }
             // The owner has looked when the transaction began.
             Control::HasMoved(moved) if self.link.has_no_companions() => *moved = 0,
-            Control::HasMoved(moved) => *moved = self.control_of(ControlKind::HasMoved, 0)? as c_int,
+            // SQLite asks where a transaction goes on, and once more when it closes.
+            Control::HasMoved(moved) => {
+                *moved = self.begin(|this| this.control_of(ControlKind::HasMoved, 0))? as c_int;
+            }
             Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
             Control::ExternalReader(is_there) => {
-                *is_there = self.control_of(ControlKind::ExternalReader, 0)? as c_int;
+                *is_there = self.begin(|this| this.control_of(ControlKind::ExternalReader, 0))? as c_int;
             }
             Control::Growth => {}
             Control::Connected => {
