@@ -145,8 +145,7 @@ impl WalIndex {
     /// and nothing counts that is in memory.
     ///
     /// # Errors
-    /// [`Error::Busy`] where somebody writes, or a process has died while it changed the header: the caller tries again. The
-    /// regions are memory.
+    /// [`Error::Busy`] where somebody writes: the caller tries again. The regions are memory.
     pub fn join_shared(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
         let mut state = self.state();
         if state.is_unused() || state.file.is_some() {
@@ -359,15 +358,20 @@ impl WalIndexState {
             // SAFETY: the first region, and the write slot is held.
             unsafe { write_header(first, header) };
         }
-        let unmade = is_unmade(first).then(|| is_void(medium, path));
-        if let Some(Ok(true)) = unmade {
-            write_empty(first);
-        }
+        let made = match header {
+            Some(_) => Ok(()),
+            None => {
+                // A process has died while it changed the header, or has emptied the file and made no index yet: SQLite leaves three bytes.
+                clear_header(first);
+                is_void(medium, path).map(|is_void| {
+                    if is_void {
+                        write_empty(first)
+                    }
+                })
+            }
+        };
         file.unlock(write_slot);
-        match unmade {
-            Some(is_void) => is_void.map(drop),
-            None => header.map(drop).ok_or(Error::Busy),
-        }
+        made
     }
 }
 
@@ -387,10 +391,10 @@ fn read_header(first: &Region) -> Option<[u32; COPY_WORDS]> {
     is_whole.then_some(header)
 }
 
-/// True for the zeros of an index that nobody has made yet.
-fn is_unmade(first: &Region) -> bool {
+/// Zeros take the place of a header that is none: whoever comes makes the index anew. Under the write slot.
+fn clear_header(first: &Region) {
     // SAFETY: a region is far larger.
-    (0..2 * COPY_WORDS).all(|number| unsafe { first.word(number) }.load(Ordering::SeqCst) == 0)
+    (0..2 * COPY_WORDS).for_each(|number| unsafe { first.word(number) }.store(0, Ordering::SeqCst));
 }
 
 /// True where SQLite finds no log, or none that is one. It would make an index like any other of an empty log. Of any other log it

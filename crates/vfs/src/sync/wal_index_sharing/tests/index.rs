@@ -130,6 +130,27 @@ fn an_index_of_others_is_changed_for_connections_that_may_remember_it() {
     });
 }
 
+/// As SQLite's own VFS leaves it: of a header that was it keeps three bytes, until somebody makes an index. That process may be stopped.
+#[test]
+fn a_header_that_is_none_is_no_reason_to_wait() {
+    on_both(|medium, path| {
+        let other = Process::joining(&medium, path);
+        other.region(0, true).unwrap();
+        {
+            let state = other.index.state();
+            // SAFETY: the first word of a region.
+            unsafe { state.regions[0].word(0) }.store(0x2d_e218, Ordering::SeqCst);
+        }
+        let process = Process::owner();
+        process.region(0, true).unwrap();
+        process.index.join_shared(&medium, path).unwrap();
+        // There is no log: an index of none.
+        let header = process.header();
+        assert!(header == other.header() && header[..COPY_WORDS] == header[COPY_WORDS..]);
+        assert_ne!(header, [0; 2 * COPY_WORDS]);
+    });
+}
+
 #[test]
 fn no_index_of_an_owner_is_one_that_its_members_may_remember_of_another() {
     on_both(|medium, path| {
