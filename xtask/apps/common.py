@@ -93,15 +93,20 @@ class App:
         """The answer of stock SQLite's shell; None while the database is not there yet."""
         if not self.database.exists():
             return None
-        run = subprocess.run(
-            ["sqlite3", "-readonly", "-cmd", ".timeout 5000", str(self.database), self.module.COUNT],
-            capture_output=True, text=True, timeout=60,
-        )
+        run = self.shell("-readonly")
+        if run.returncode and "readonly database" in run.stderr:
+            # Several processes were killed in SQLite's own protocol: a journal is to be rolled back.
+            run = self.shell("-bail")
         if "no such table" in run.stderr or "unable to open" in run.stderr:
             return None
         if run.returncode:
             raise RuntimeError(f"sqlite3 beside it: {run.stderr.strip()}")
         return int(run.stdout)
+
+    def shell(self, option):
+        """Stock SQLite's shell, asked for the count."""
+        command = ["sqlite3", option, "-cmd", ".timeout 5000", str(self.database), self.module.COUNT]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     def check(self):
         with closing(sqlite3.connect(self.database)) as db:

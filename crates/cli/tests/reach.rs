@@ -93,7 +93,10 @@ fn the_way_a_program_is_linked_decides_whether_it_is_reached() {
 #[test]
 fn the_systems_programs_are_reached() {
     let directory = tempfile::tempdir().unwrap();
-    for (program, arguments) in [("sqlite3", &["--version"][..]), ("python3", &["-c", "import _sqlite3"])] {
+    let php = ["-r", "new PDO('sqlite::memory:');"];
+    for (program, arguments) in
+        [("sqlite3", &["--version"][..]), ("python3", &["-c", "import _sqlite3"]), ("php", &php)]
+    {
         if !Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: there is no {program} with SQLite");
             continue;

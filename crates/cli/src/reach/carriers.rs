@@ -1,11 +1,11 @@
 //! Every SQLite that a program carries.
 //!
 //! The program's file and its libraries are looked at, as the system's loader resolves them. Languages load more while they run:
-//! Python's module is asked for, the native parts of Node's packages are found beside the script, and the archives of a Java
-//! class path are searched for the driver.
+//! Python's module is asked for, and PHP's folder of extensions. The native parts of Node's packages are found beside the script, and the
+//! archives of a Java class path are searched for the driver.
 
 use super::elf::{Binding, Depth, GoSqlite, Image};
-use super::program::Program;
+use super::program::{Program, search};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -134,6 +134,7 @@ impl Found {
         match (is_python(&word), is_python(&name)) {
             (true, _) => found.python(&program.file),
             (false, true) => found.python(&program.image),
+            _ if is_php(&name) => found.php(&program.image, &name),
             _ if name.starts_with("node") || name == "bun" || name == "deno" => found.node(&program.arguments),
             _ if name == "java" => found.java(&program.arguments),
             _ if program.is_script() => found.notes.push(format!(
@@ -167,7 +168,9 @@ impl Found {
 
     /// Asks a Python where its module is.
     fn python(&mut self, interpreter: &Path) {
-        let Some(answer) = ask(interpreter).and_then(|text| serde_json::from_str::<Value>(&text).ok()) else {
+        let question = ["-c", include_str!("ask.py")];
+        let answer = ask(interpreter, question);
+        let Some(answer) = answer.and_then(|text| serde_json::from_str::<Value>(&text).ok()) else {
             self.notes.push(format!("{}: does not say which SQLite it has", interpreter.display()));
             return;
         };
@@ -181,6 +184,24 @@ impl Found {
         self.python_loads_extensions = answer["extensions"].as_bool();
         if answer["version"].is_null() {
             self.notes.push("this Python has no module sqlite3".to_owned());
+        }
+    }
+
+    /// Asks a PHP where its extensions are. The server `php-fpm` runs no script of the command line, and has the folder of the `php` beside it.
+    fn php(&mut self, image: &Path, name: &str) {
+        let beside = || search(OsStr::new(&name.replace("-fpm", "").replace("-cgi", "")));
+        let php = if name.contains('-') { beside() } else { Some(image.to_owned()) };
+        // Without its settings it loads no extension.
+        let folder = php.and_then(|php| ask(&php, ["-n", "-r", "echo PHP_EXTENSION_DIR;"]));
+        let Some(folder) = folder.map(PathBuf::from).filter(|folder| folder.is_dir()) else {
+            self.notes.push(format!("{name}: does not say where its extensions are"));
+            return;
+        };
+        let loader = Image::read(image, Depth::Headers).ok().flatten().and_then(|image| image.loader);
+        let extensions = ["pdo_sqlite.so", "sqlite3.so"].map(|file| folder.join(file));
+        extensions.iter().filter(|file| file.exists()).for_each(|file| self.look(file, loader.as_deref()));
+        if self.carriers.is_empty() {
+            self.notes.push(format!("no extension for SQLite is in {}", folder.display()));
         }
     }
 
@@ -230,6 +251,11 @@ fn is_python(name: &str) -> bool {
     rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
+fn is_php(name: &str) -> bool {
+    let rest = name.strip_prefix("php").map(|rest| rest.strip_prefix("-fpm").or(rest.strip_prefix("-cgi")).unwrap_or(rest));
+    rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+}
+
 /// The libraries of a file, as the system's loader finds them. It lists them, and runs nothing of them.
 fn libraries(file: &Path, loader: Option<&str>) -> Vec<PathBuf> {
     let Some(loader) = loader.filter(|loader| LOADERS.iter().any(|place| loader.starts_with(place))) else {
@@ -250,11 +276,10 @@ fn listed(text: &str) -> Vec<PathBuf> {
     text.lines().filter_map(path).collect()
 }
 
-/// The answer of a Python: which files its SQLites are in.
-fn ask(interpreter: &Path) -> Option<String> {
-    let question = include_str!("ask.py");
+/// The answer of an interpreter to a question.
+fn ask<const N: usize>(interpreter: &Path, question: [&str; N]) -> Option<String> {
     let mut command = Command::new(interpreter);
-    command.args(["-c", question]).env_remove("LD_PRELOAD");
+    command.args(question).env_remove("LD_PRELOAD");
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let began = Instant::now();
     // The answer is shorter than a pipe: the child does not wait for its reader.

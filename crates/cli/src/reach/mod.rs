@@ -15,7 +15,7 @@
 //!
 //! # Invariants
 //! 1. A claim is certain, or it is not made: what cannot be read is said to be unknown.
-//! 2. Nothing of the user's runs, but for interpreters of Python, which are asked where their module is, and the system's loader,
+//! 2. Nothing of the user's runs, but for interpreters of Python and PHP, which are asked where their modules are, and the system's loader,
 //!    which lists libraries.
 //! 3. A database file that somebody holds a lease on is never opened: its owner would have to share it.
 
