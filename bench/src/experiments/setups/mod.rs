@@ -21,6 +21,7 @@
 //! | `SETUP.errors` | requests that failed; a note has each message |
 //! | `SETUP.lost` | rows that were acknowledged and are not there |
 //! | `SETUP.bytes` | bytes at a device of the setup's own, checkpoints and closing included; only where root can make one |
+//! | `SETUP.bytes_each` | the same for each request, job or trial |
 
 mod list;
 mod outcome;

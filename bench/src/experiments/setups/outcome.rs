@@ -62,6 +62,7 @@ impl Outcome {
         }
         if let Some(bytes) = self.bytes {
             figures.set(format!("{setup}.bytes.{side}"), bytes as f64);
+            figures.set(format!("{setup}.bytes_each.{side}"), bytes as f64 / self.requests.max(1.0));
         }
         for (count, text) in &self.errors {
             figures.note(format!("{setup}, {side}: {count:6} {text}"));

@@ -252,7 +252,9 @@ fn is_python(name: &str) -> bool {
 }
 
 fn is_php(name: &str) -> bool {
-    let rest = name.strip_prefix("php").map(|rest| rest.strip_prefix("-fpm").or(rest.strip_prefix("-cgi")).unwrap_or(rest));
+    let rest = name
+        .strip_prefix("php")
+        .map(|rest| rest.strip_prefix("-fpm").or(rest.strip_prefix("-cgi")).unwrap_or(rest));
     rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
