@@ -237,7 +237,7 @@ pub trait File: Send + Sync {
     fn set_len(&self, len: u64) -> Result<()>;
 
     /// Reserves space for the first `len` bytes, and extends the file to at least that length. Writes inside it cannot
-    /// fail for want of space then. New bytes read as zeros.
+    /// fail for want of space then. New bytes read as zeros. It is no write, also where the system is asked by one.
     fn allocate(&self, len: u64) -> Result<()>;
 
     /// Identity of the file behind this handle.

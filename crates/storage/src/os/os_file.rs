@@ -41,6 +41,9 @@ use std::sync::{Arc, OnceLock};
 /// Most buffers that one system call takes (`IOV_MAX` is 1024 on Linux).
 const VECTORS_PER_CALL: usize = 512;
 
+/// A file that is mapped gets a byte for each so many, as by SQLite: no page of the system and no block of a file system is smaller.
+const PAGE_BYTES: u64 = 4096;
+
 /// Opens a file; `rights` are those of its database, where it is known.
 pub(super) fn open_file(
     path: &Path,
@@ -52,6 +55,7 @@ pub(super) fn open_file(
     let (file, metadata) = opened.map_err(|error| DeviceError::new(Operation::Open, path, error))?;
     Ok(Arc::new(OsFile {
         file,
+        kind,
         path: path.to_owned(),
         id: FileId { device: metadata.dev(), inode: metadata.ino() },
         reads: ReadPath::cached(),
@@ -79,6 +83,7 @@ enum Descriptions {
 
 struct OsFile {
     file: fs::File,
+    kind: FileKind,
     path: PathBuf,
     id: FileId,
     /// True once `pwritev2` with `RWF_DSYNC` was tried, and the system does not have it.
@@ -104,6 +109,14 @@ impl Drop for OsFile {
 }
 
 impl OsFile {
+    /// Makes a file longer that is mapped, by a byte at the end of each page, as SQLite does. The file system reserves space for a page that is
+    /// written, so a full disk is an error here, and no signal later. It gives the page a place on the disk only when it writes the page back, and
+    /// most such files end before that. `posix_fallocate` would give it one at once: three blocks of the file system's journal, for each file.
+    fn extend_by_pages(&self, from: u64, len: u64) -> Result<()> {
+        (from / PAGE_BYTES..len.div_ceil(PAGE_BYTES))
+            .try_for_each(|page| self.write_at(&[0], len.min((page + 1) * PAGE_BYTES) - 1))
+    }
+
     #[cfg(target_os = "linux")]
     fn direct(&self) -> io::Result<&fs::File> {
         if let Some(direct) = self.direct.get() {
@@ -130,6 +143,7 @@ impl OsFile {
     #[cfg(target_os = "linux")]
     fn reader(&self, file: fs::File, reads: ReadPath) -> Arc<dyn File> {
         let reader = OsFile {
+            kind: self.kind,
             file,
             path: self.path.clone(),
             id: self.id,
@@ -290,8 +304,12 @@ impl File for OsFile {
     }
 
     fn allocate(&self, len: u64) -> Result<()> {
-        if self.len()? >= len {
+        let from = self.len()?;
+        if from >= len {
             return Ok(());
+        }
+        if self.kind == FileKind::WalIndex {
+            return self.extend_by_pages(from, len);
         }
         // SAFETY: plain system call on a descriptor we own.
         let result = unsafe { posix_fallocate(self.file.as_raw_fd(), 0, len as off_t) };

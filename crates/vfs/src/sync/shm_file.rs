@@ -32,8 +32,6 @@ const DMS: u64 = 128;
 /// What is in a file that was emptied. SQLite's own VFS leaves as many bytes. ext4 writes a file out when it is closed that was cut to nothing
 /// (`auto_da_alloc`): 32 KiB for nothing, where each request of an application opens the database.
 const EMPTY: [u8; 3] = [0; 3];
-/// Bytes of which a file system gives space all or none, in SQLite's own VFS as well.
-const PAGE: u64 = 4096;
 
 /// The open file.
 pub(super) struct ShmFile {
@@ -66,7 +64,7 @@ impl ShmFile {
     /// [`Error::Busy`] where one is emptying it.
     pub fn open(medium: &Arc<dyn Medium>, path: &Path) -> Result<ShmFile> {
         let file = medium.open(path, FileKind::WalIndex, OpenMode::Create)?;
-        if file.lock_range(DMS, 1, RangeLock::Exclusive)? {
+        if file.lock_range(DMS, 1, RangeLock::Exclusive)? && file.len()? > 0 {
             file.set_len(EMPTY.len() as u64)?;
             file.write_at(&EMPTY, 0)?;
         }
@@ -104,17 +102,9 @@ impl ShmFile {
             return Ok(true);
         }
         if extend {
-            self.extend(bytes)?;
+            self.file.allocate(bytes)?;
         }
         Ok(extend)
-    }
-
-    /// Makes the file longer by a byte at the end of each page, as SQLite does. The file system reserves space for a page that is written, so
-    /// a full disk is an error here, and no signal later. It gives the page a place on the disk only when it writes the page back, and most files end
-    /// before that. `File::allocate` would give it one at once: three blocks of the file system's journal, for each file.
-    fn extend(&self, bytes: u64) -> file::Result<()> {
-        let first = self.file.len()? / PAGE;
-        (first..bytes.div_ceil(PAGE)).try_for_each(|page| self.file.write_at(&[0], (page + 1) * PAGE - 1))
     }
 
     /// Locks slots of which no handle of this process holds any exclusively. Like SQLite, takes an error for a lock that is in

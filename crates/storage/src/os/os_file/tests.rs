@@ -67,6 +67,20 @@ fn errors_name_the_file_and_their_kind() {
 }
 
 #[test]
+fn a_wal_index_is_extended_by_its_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db-shm");
+    let file = OsMedium.open(&path, FileKind::WalIndex, OpenMode::Create).unwrap();
+    file.write_at(&[7; 3], 0).unwrap();
+    for len in [10_000, 32_768, 100] {
+        file.allocate(len).unwrap();
+    }
+    let mut bytes = vec![1; 40_000];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 32_768);
+    assert!(bytes[..3] == [7; 3] && bytes[3..32_768].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn allocate_extends_and_never_shrinks() {
     let (_directory, file) = fresh();
     file.allocate(10_000).unwrap();
