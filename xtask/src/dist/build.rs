@@ -39,11 +39,15 @@ pub struct Built {
 
 /// The reason that a target cannot be built here, and what to install.
 pub fn missing(target: &Target) -> Option<String> {
-    if !process::has_target(target.rust) && library_source().is_none() {
-        return Some(format!(
-            "Rust's library for it is missing (rustup target add {}), and so is its source (rustup component add rust-src)",
-            target.rust
-        ));
+    if !process::has_target(target.rust) {
+        let library = format!("Rust's library for it is missing (rustup target add {})", target.rust);
+        if library_source().is_none() {
+            return Some(format!("{library}, and so is its source (rustup component add rust-src)"));
+        }
+        // A crate's build asks the compiler for registers, by programs that need the library.
+        if target.processor() == "armv7" {
+            return Some(format!("{library}; its source alone does not do on this processor"));
+        }
     }
     if target.is_musl && !has_zig() {
         return Some("there is no cargo zigbuild (pip install cargo-zigbuild ziglang)".to_owned());
