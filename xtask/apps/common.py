@@ -5,13 +5,13 @@ An application is a module with these names:
     ABOUT         the title of its page
     REQUIREMENTS  what pip installs into an environment of its own; empty for a program of the system's
     PYTHON        versions of Python that it runs on, the best first; empty for this one
-    missing()     what the system lacks, as advice; None where all is there
     prepare(app)  makes the state that every run begins with, in the folder app.folder
     command(app)  the application, doing its work and ending
     DATABASE      its database, within app.folder
     COUNT         a query whose answer grows with each piece of work; a visitor asks it all the time
 
-It may have `settle(app)`, which undoes what a run leaves beside its databases.
+It may have `missing()`, which answers what the system lacks, as advice, or None; and `settle(app)`, which undoes what a run leaves beside
+its databases.
 
 Each is tried (`litefoot try`), visited by stock SQLite's shell while it works, and killed. Nothing of litefoot's is imported by it.
 """
@@ -20,6 +20,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -40,6 +41,26 @@ class Missing(Exception):
     """The application cannot be had here."""
 
 
+def absent(*programs, packages=None):
+    """The programs, and files by their paths, that are not there, with what brings them; None where all are."""
+    lacks = [str(program) for program in programs if not (shutil.which(program) or os.path.isabs(program) and os.path.exists(program))]
+    return f"{', '.join(lacks)}: apt-get install {packages or ' '.join(lacks)}" if lacks else None
+
+
+def fetch(command, folder=None):
+    """Runs a step of an installation."""
+    run = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    if run.returncode:
+        raise Missing((run.stderr.strip().splitlines() or ["no reason given"])[-1])
+
+
+def free_port():
+    """A port of this machine for a server that takes no socket file."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def is_there(python):
     """True for a Python that runs; a shim of pyenv's may have nothing behind it."""
     return shutil.which(python) and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
@@ -56,7 +77,7 @@ class App:
 
     def install(self):
         """Installs it once, into an environment of its own."""
-        lacks = self.module.missing()
+        lacks = absent("sqlite3") or getattr(self.module, "missing", lambda: None)()
         if lacks:
             raise Missing(lacks)
         if not self.module.REQUIREMENTS:
@@ -71,9 +92,7 @@ class App:
         if stamp.exists() and stamp.read_text() == wanted:
             return
         for command in ([base, "-m", "venv", environment], [self.python, "-m", "pip", "install", "-q", *self.module.REQUIREMENTS]):
-            run = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=INSTALL_SECONDS)
-            if run.returncode:
-                raise Missing((run.stderr.strip().splitlines() or ["no reason given"])[-1])
+            fetch(command)
         stamp.write_text(wanted)
 
     def run(self, command, **options):
@@ -82,6 +101,11 @@ class App:
         if run.returncode:
             raise RuntimeError(f"{' '.join(map(str, command))}\n{run.stdout}{run.stderr}")
         return run.stdout
+
+    def write_client(self, name, script):
+        """A client of a server, and beside it what such clients share."""
+        (self.folder / name).write_text(script)
+        shutil.copy(Path(__file__).with_name("served.py"), self.folder)
 
     def settle(self):
         getattr(self.module, "settle", lambda _app: None)(self)
@@ -96,16 +120,16 @@ class App:
         run = self.shell("-readonly")
         if run.returncode and "readonly database" in run.stderr:
             # Several processes were killed in SQLite's own protocol: a journal is to be rolled back.
-            run = self.shell("-bail")
+            run = self.shell()
         if "no such table" in run.stderr or "unable to open" in run.stderr:
             return None
         if run.returncode:
             raise RuntimeError(f"sqlite3 beside it: {run.stderr.strip()}")
         return int(run.stdout)
 
-    def shell(self, option):
+    def shell(self, *options):
         """Stock SQLite's shell, asked for the count."""
-        command = ["sqlite3", option, "-cmd", ".timeout 5000", str(self.database), self.module.COUNT]
+        command = ["sqlite3", *options, "-cmd", ".timeout 5000", str(self.database), self.module.COUNT]
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
     def check(self):

@@ -1,8 +1,6 @@
 """Django with its defaults: the ORM, a rollback journal, a transaction for each order. The app is that of `examples/django`.
 """
 
-import shutil
-
 ABOUT = "Django: orders through the ORM, its default settings"
 REQUIREMENTS = ["django==5.2.1"]
 PYTHON = []
@@ -53,10 +51,6 @@ for number in range(int(sys.argv[1])):
         Order.objects.create(customer=ada, pieces=number % 9)
 '''
 ORDERS = 500
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):

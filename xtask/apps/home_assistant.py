@@ -4,8 +4,6 @@ The recorder is Home Assistant's own, set up by its core as at every start; only
 It is set to commit once a second, as its documentation names it, here after each round of changes.
 """
 
-import shutil
-
 ABOUT = "Home Assistant: the recorder, 60 sensors that change"
 REQUIREMENTS = ["homeassistant==2025.4.4", "sqlalchemy==2.0.39", "fnv-hash-fast==1.4.0", "psutil-home-assistant==0.0.1"]
 PYTHON = ["python3.13"]
@@ -48,10 +46,6 @@ async def main(folder, rounds):
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 '''
 ROUNDS = 30
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):

@@ -3,10 +3,6 @@
 kine is compiled with the tag `libsqlite3` of its driver mattn/go-sqlite3: without it SQLite is inside of the program, out of reach of preloading.
 """
 
-import shutil
-import socket
-import subprocess
-
 import common
 
 ABOUT = "kine, the datastore of k3s: 500 objects are created, and 500 leases renewed"
@@ -76,8 +72,7 @@ exit $status
 
 
 def missing():
-    lacks = [program for program in ("go", "gcc", "sqlite3") if shutil.which(program) is None]
-    return f"{', '.join(lacks)}: Go from go.dev, apt-get install gcc libsqlite3-dev sqlite3" if lacks else None
+    return common.absent("go", "gcc", packages="gcc libsqlite3-dev; Go is from go.dev")
 
 
 def build():
@@ -89,16 +84,12 @@ def build():
     (PLACE / "go.mod").unlink(missing_ok=True)
     compile_kine = ["go", "build", "-tags", "libsqlite3", "-o", "kine", MODULES[0].partition("@")[0]]
     for step in (["go", "mod", "init", "reach"], *(["go", "get", module] for module in MODULES), compile_kine, ["go", "build", "-o", "client", "."]):
-        run = subprocess.run(step, cwd=PLACE, capture_output=True, text=True, timeout=common.INSTALL_SECONDS)
-        if run.returncode:
-            raise common.Missing((run.stderr.strip().splitlines() or ["no reason given"])[-1])
+        common.fetch(step, PLACE)
 
 
 def prepare(app):
     build()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        app.address = f"127.0.0.1:{probe.getsockname()[1]}"
+    app.address = f"127.0.0.1:{common.free_port()}"
     app.database.parent.mkdir()
     app.run(command(app, 1))
 

@@ -3,10 +3,11 @@
 MediaWiki sets a rollback journal, and keeps its text, its search index and its caches in SQLite.
 """
 
-import shutil
 from pathlib import Path
 
-ABOUT = "MediaWiki: 40 edits of 10 pages, each a process of PHP's"
+import common
+
+ABOUT = "MediaWiki: 40 edits of 7 pages, each a process of PHP's"
 REQUIREMENTS = []
 PYTHON = []
 DATABASE = "data/wiki.sqlite"
@@ -23,9 +24,7 @@ done
 
 
 def missing():
-    if shutil.which("php") and shutil.which("sqlite3") and MAINTENANCE.exists():
-        return None
-    return "MediaWiki: apt-get install mediawiki php-cli php-sqlite3 sqlite3"
+    return common.absent("php", MAINTENANCE / "edit.php", packages="mediawiki php-cli php-sqlite3")
 
 
 def prepare(app):

@@ -1,7 +1,5 @@
 """MLflow: runs with parameters and metrics, logged by its client into its SQLite store."""
 
-import shutil
-
 ABOUT = "MLflow: runs, parameters and metrics"
 REQUIREMENTS = ["mlflow-skinny==3.1.0", "sqlalchemy==2.0.39", "alembic", "pandas", "graphene", "flask"]
 PYTHON = []
@@ -22,10 +20,6 @@ for number in range(int(sys.argv[1])):
             mlflow.log_metric("loss", 1 / (step + 1 + number), step=step)
 '''
 RUNS = 15
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):

@@ -1,7 +1,5 @@
 """Optuna: two processes search on one study, whose trials are in SQLite."""
 
-import shutil
-
 ABOUT = "Optuna: two processes, 40 trials each of one study"
 REQUIREMENTS = ["optuna==4.3.0", "sqlalchemy==2.0.39"]
 PYTHON = []
@@ -32,10 +30,6 @@ study.optimize(measure, n_trials=int(sys.argv[-1]))
 if sys.argv[1] != "0" and os.waitpid(other, 0)[1]:
     raise SystemExit("the other process has failed")
 '''
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):

@@ -1,7 +1,8 @@
 """PowerDNS: a zone that grows by `pdnsutil add-record`, each record a process of its own, then a serial number for all of it."""
 
-import shutil
 from pathlib import Path
+
+import common
 
 ABOUT = "PowerDNS: 300 records by `pdnsutil`, each a process"
 REQUIREMENTS = []
@@ -20,9 +21,7 @@ pdnsutil --config-dir=. increase-serial example.org
 
 
 def missing():
-    if shutil.which("pdnsutil") and shutil.which("sqlite3") and SCHEMA.exists():
-        return None
-    return "PowerDNS: apt-get install pdns-server pdns-backend-sqlite3 sqlite3"
+    return common.absent("pdnsutil", SCHEMA, packages="pdns-server pdns-backend-sqlite3")
 
 
 def prepare(app):

@@ -1,7 +1,5 @@
 """Prefect: flows and their tasks, whose states its API keeps in SQLite. Each flow run starts a server of its own."""
 
-import shutil
-
 ABOUT = "Prefect: 6 runs of a flow with 10 tasks"
 REQUIREMENTS = ["prefect==3.9.1"]
 PYTHON = []
@@ -29,10 +27,6 @@ for _ in range(int(sys.argv[1])):
     assert doubles(10) == 90
 '''
 SETTINGS = ("PREFECT_SERVER_ANALYTICS_ENABLED=false", "DO_NOT_TRACK=1", "PREFECT_LOGGING_LEVEL=ERROR")
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):

@@ -4,7 +4,8 @@ Subversion sets a rollback journal that is truncated, and synchronous = OFF: it 
 """
 
 import shutil
-import subprocess
+
+import common
 
 ABOUT = "Subversion: a checkout, fifty adds and an update of a working copy"
 REQUIREMENTS = []
@@ -28,8 +29,7 @@ svn status > /dev/null
 
 
 def missing():
-    lacks = [program for program in ("svn", "svnadmin", "sqlite3") if shutil.which(program) is None]
-    return f"{', '.join(lacks)}: apt-get install subversion sqlite3" if lacks else None
+    return common.absent("svn", "svnadmin", packages="subversion")
 
 
 def prepare(app):

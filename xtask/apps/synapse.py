@@ -1,7 +1,5 @@
 """Matrix Synapse: a homeserver with its default database, two users and their messages, over its client API."""
 
-import shutil
-
 ABOUT = "Matrix Synapse: 60 messages of two users, over its client API"
 REQUIREMENTS = ["matrix-synapse==1.163.2"]
 PYTHON = []
@@ -33,7 +31,9 @@ root: {level: WARNING, handlers: [file]}
 
 # Starts the server, talks to it, and ends it: what a client's day is.
 SCRIPT = '''
-import hashlib, hmac, http.client, json, os, signal, socket, subprocess, sys, time
+import hashlib, hmac, http.client, socket, sys
+
+from served import ask, serving
 
 
 class Server(http.client.HTTPConnection):
@@ -42,63 +42,46 @@ class Server(http.client.HTTPConnection):
         self.sock.connect("http.sock")
 
 
-def ask(method, path, body=None, token=None):
-    server = Server("localhost", timeout=60)
+def call(method, path, body=None, token=None):
     headers = {"X-Forwarded-For": "127.0.0.1", **({"Authorization": f"Bearer {token}"} if token else {})}
-    server.request(method, path, json.dumps(body) if body is not None else None, headers)
-    answer = server.getresponse()
-    said = json.loads(answer.read())
-    if answer.status != 200:
-        raise SystemExit(f"{path}: {answer.status} {said}")
-    return said
+    return ask(Server("localhost", timeout=60), method, path, body, headers)
 
 
 def register(name):
-    nonce = ask("GET", "/_synapse/admin/v1/register")["nonce"]
+    nonce = call("GET", "/_synapse/admin/v1/register")["nonce"]
     secret = hmac.new(b"of a benchmark", f"{nonce}\\0{name}\\0a password\\0notadmin".encode(), hashlib.sha1)
-    return ask("POST", "/_synapse/admin/v1/register", {"nonce": nonce, "username": name, "password": "a password", "mac": secret.hexdigest()})
+    return call("POST", "/_synapse/admin/v1/register", {"nonce": nonce, "username": name, "password": "a password", "mac": secret.hexdigest()})
 
 
 def login(name):
     body = {"type": "m.login.password", "identifier": {"type": "m.id.user", "user": name}, "password": "a password"}
-    return ask("POST", "/_matrix/client/v3/login", body)["access_token"]
+    return call("POST", "/_matrix/client/v3/login", body)["access_token"]
 
 
-server = subprocess.Popen([sys.executable, "-m", "synapse.app.homeserver", "-c", "homeserver.yaml"])
-try:
-    for _ in range(600):
-        try:
-            ask("GET", "/_matrix/client/versions")
-            break
-        except OSError:
-            if server.poll() is not None:
-                raise SystemExit("synapse does not start: see homeserver.log")
-            time.sleep(0.1)
+def talk(messages):
+    ada, grace = login("ada"), login("grace")
+    invited = {"preset": "trusted_private_chat", "invite": ["@grace:example.org"]}
+    room = call("POST", "/_matrix/client/v3/createRoom", invited, ada)["room_id"]
+    call("POST", f"/_matrix/client/v3/join/{room}", {}, grace)
+    for number in range(messages):
+        said = {"msgtype": "m.text", "body": f"message {number}"}
+        call("PUT", f"/_matrix/client/v3/rooms/{room}/send/m.room.message/{number}", said, (ada, grace)[number % 2])
+
+
+is_up = lambda: call("GET", "/_matrix/client/versions")
+with serving("synapse.app.homeserver", "-c", "homeserver.yaml", is_up=is_up, log="homeserver.log"):
     if sys.argv[1] == "create":
-        for name in ("ada", "grace"):
-            register(name)
+        register("ada")
+        register("grace")
     else:
-        ada, grace = login("ada"), login("grace")
-        invited = {"preset": "trusted_private_chat", "invite": ["@grace:example.org"]}
-        room = ask("POST", "/_matrix/client/v3/createRoom", invited, ada)["room_id"]
-        ask("POST", f"/_matrix/client/v3/join/{room}", {}, grace)
-        for number in range(int(sys.argv[1])):
-            said = {"msgtype": "m.text", "body": f"message {number}"}
-            ask("PUT", f"/_matrix/client/v3/rooms/{room}/send/m.room.message/{number}", said, (ada, grace)[number % 2])
-finally:
-    server.send_signal(signal.SIGTERM)
-    server.wait(60)
+        talk(int(sys.argv[1]))
 '''
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):
     (app.folder / "homeserver.yaml").write_text(CONFIGURATION.format(folder=app.folder))
     (app.folder / "log.yaml").write_text(LOGGING)
-    (app.folder / "day.py").write_text(SCRIPT)
+    app.write_client("day.py", SCRIPT)
     app.run([app.python, "-m", "synapse.app.homeserver", "-c", "homeserver.yaml", "--generate-keys"])
     app.run([app.python, "day.py", "create"])
 

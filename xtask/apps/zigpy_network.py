@@ -1,7 +1,5 @@
 """zigpy: the Zigbee library beneath Home Assistant's ZHA. Devices join, and tell what they measure; there is no radio."""
 
-import shutil
-
 ABOUT = "zigpy: 20 devices of a Zigbee network tell 400 measurements"
 REQUIREMENTS = ["zigpy==2.4.0"]
 PYTHON = []
@@ -60,10 +58,6 @@ async def main(count):
 
 asyncio.run(main(int(sys.argv[1])))
 '''
-
-
-def missing():
-    return None if shutil.which("sqlite3") else "sqlite3: apt-get install sqlite3"
 
 
 def prepare(app):
