@@ -131,10 +131,13 @@ impl Found {
         }
         let name = program.image_name();
         let word = Path::new(&program.word).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(php) = command_line_php(&name) {
+            found.php(&program.image, &name, &php);
+            return found;
+        }
         match (is_python(&word), is_python(&name)) {
             (true, _) => found.python(&program.file),
             (false, true) => found.python(&program.image),
-            _ if is_php(&name) => found.php(&program.image, &name),
             _ if name.starts_with("node") || name == "bun" || name == "deno" => found.node(&program.arguments),
             _ if name == "java" => found.java(&program.arguments),
             _ if program.is_script() => found.notes.push(format!(
@@ -187,10 +190,10 @@ impl Found {
         }
     }
 
-    /// Asks a PHP where its extensions are. The server `php-fpm` runs no script of the command line, and has the folder of the `php` beside it.
-    fn php(&mut self, image: &Path, name: &str) {
-        let beside = || search(OsStr::new(&name.replace("-fpm", "").replace("-cgi", "")));
-        let php = if name.contains('-') { beside() } else { Some(image.to_owned()) };
+    /// Asks a PHP where its extensions are: that of the command line, since a server runs none of its scripts.
+    fn php(&mut self, image: &Path, name: &str, command_line: &str) {
+        let php =
+            if name == command_line { Some(image.to_owned()) } else { search(OsStr::new(command_line)) };
         // Without its settings it loads no extension.
         let folder = php.and_then(|php| ask(&php, ["-n", "-r", "echo PHP_EXTENSION_DIR;"]));
         let Some(folder) = folder.map(PathBuf::from).filter(|folder| folder.is_dir()) else {
@@ -247,15 +250,19 @@ impl Found {
 }
 
 fn is_python(name: &str) -> bool {
-    let rest = name.strip_prefix("python").or_else(|| name.strip_prefix("pypy"));
-    rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    name.strip_prefix("python").or_else(|| name.strip_prefix("pypy")).is_some_and(is_version)
 }
 
-fn is_php(name: &str) -> bool {
-    let rest = name
-        .strip_prefix("php")
-        .map(|rest| rest.strip_prefix("-fpm").or(rest.strip_prefix("-cgi")).unwrap_or(rest));
-    rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+/// The PHP that runs scripts of the command line, of the same version as a PHP of this name: itself, or the one beside a server.
+fn command_line_php(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("php")?;
+    let version = rest.strip_prefix("-fpm").or(rest.strip_prefix("-cgi")).unwrap_or(rest);
+    is_version(version).then(|| format!("php{version}"))
+}
+
+/// True for what may follow the name of a language: `3.11`, or nothing.
+fn is_version(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// The libraries of a file, as the system's loader finds them. It lists them, and runs nothing of them.

@@ -353,22 +353,18 @@ impl WalIndexState {
         if !file.lock_exclusively(write_slot, None) {
             return Err(Error::Busy);
         }
-        let header = read_header(first);
-        if let Some(header) = header {
+        let made = if let Some(header) = read_header(first) {
             // SAFETY: the first region, and the write slot is held.
             unsafe { write_header(first, header) };
-        }
-        let made = match header {
-            Some(_) => Ok(()),
-            None => {
-                // A process has died while it changed the header, or has emptied the file and made no index yet: SQLite leaves three bytes.
-                clear_header(first);
-                is_void(medium, path).map(|is_void| {
-                    if is_void {
-                        write_empty(first)
-                    }
-                })
-            }
+            Ok(())
+        } else {
+            // A process has died while it changed the header, or has emptied the file and made no index yet: SQLite leaves three bytes.
+            clear_header(first);
+            is_void(medium, path).map(|is_void| {
+                if is_void {
+                    write_empty(first)
+                }
+            })
         };
         file.unlock(write_slot);
         made
