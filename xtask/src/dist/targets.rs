@@ -43,6 +43,11 @@ impl Target {
         zig
     }
 
+    /// True where this machine's own programs can load its library.
+    pub fn is_of_this_machine(&self) -> bool {
+        self.emulator.is_none() && self.is_musl == cfg!(target_env = "musl")
+    }
+
     /// What is missing to run a program of it here, and what to install.
     pub fn cannot_run(&self) -> Option<String> {
         if self.emulator.is_some_and(|emulator| emulator.program().is_none()) {
