@@ -12,6 +12,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
         kill::CHILD => kill::be_killed(arguments),
         members::CHILD => members::commit(arguments),
         members::CALLS_CHILD => members::be_killed(arguments),
+        members::READS_CHILD => members::be_asked(arguments),
         ship::CHILD => ship::be_shipped(arguments),
         instructions::CHILD => instructions::be_counted(arguments),
         histories::CHILD => histories::be_killed(arguments),

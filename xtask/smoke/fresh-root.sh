@@ -1,10 +1,11 @@
 #!/bin/sh
-# From the file of a package to the first durable commit, in a fresh root of Debian 12 that has nothing but Python. What was killed on
-# litefoot is read by stock SQLite once the package is gone.
+# From the file of a package to the first durable commit, in a fresh root of Debian 12 that has nothing but Python, and then nothing but
+# its own Node and Go. What was killed on litefoot is read by stock SQLite once the package is gone.
 #
 # Usage, as root: xtask/smoke/fresh-root.sh [PACKAGES [amd64|arm64|armhf]]   (mmdebstrap; packages by `cargo xtask dist`; for
-# another machine's programs qemu-user-static and binfmt-support)
+# another machine's programs qemu-user-static and binfmt-support). Node's driver and Go's are fetched from their registries, with amd64 only.
 set -eu
+here=$(dirname "$(realpath "$0")")
 packages=$(realpath "${1:-target/packages}")
 architecture=${2:-amd64}
 case $architecture in
@@ -14,59 +15,56 @@ case $architecture in
     *) echo "unknown architecture $architecture" >&2; exit 2 ;;
 esac
 work=$(mktemp -d)
+root=$work/root
 trap 'rm -rf "$work"' EXIT
-mmdebstrap --quiet --variant=minbase --architectures="$architecture" --include=python3,python3-pip bookworm "$work/root"
-mount -t proc proc "$work/root/proc"
-trap 'umount "$work/root/proc"; rm -rf "$work"' EXIT
-cp "$packages"/*_"$architecture".deb "$packages"/*manylinux*_$processor.whl "$work/root/root/"
-
-inside() {
-    chroot "$work/root" /bin/sh -euc "cd /root; $1"
-}
-
-# The lines of code: a commit, the version beneath it, and death.
-python='import os, sqlite3
-db = sqlite3.connect("app.db", isolation_level=None); db.execute("CREATE TABLE IF NOT EXISTS t(x)"); db.execute("INSERT INTO t VALUES (1)")
-print(*db.execute("PRAGMA litefoot_version").fetchone() or ["stock"], *db.execute("SELECT count(*) FROM t").fetchone(), flush=True)
-os.kill(os.getpid(), 9)'
-
-# Runs a command twice, and compares what it says.
-twice() {
-    rm -f "$work"/root/root/app.db*
-    for rows in 1 2; do
-        said=$(inside "$1 -c '$python'" 2>/dev/null || true)
-        [ "$said" = "$2 $rows" ] || { echo "$1: said $said, not $2 $rows" >&2; exit 1; }
-    done
-    echo "$1: $2"
-}
-
-# Stock SQLite goes on with the database that the command before has left.
-left() {
-    said=$(inside "$1 -c '$python'" 2>/dev/null || true)
-    [ "$said" = "stock 3" ] || { echo "removed: $1 said $said, not stock 3" >&2; exit 1; }
-    echo "removed: stock SQLite goes on"
-}
+. "$here/in-root.sh"
+mmdebstrap --quiet --variant=minbase --architectures="$architecture" --include=python3,python3-pip bookworm "$root"
+mount -t proc proc "$root/proc"
+trap 'umount "$root/proc"; rm -rf "$work"' EXIT
+cp "$packages"/*_"$architecture".deb "$packages"/*manylinux*_$processor.whl "$root/root/"
 
 version=$(ls "$packages" | sed -n "s/^litefoot_\(.*\)_$architecture.deb$/\1/p")
-twice python3 stock
+python_twice python3 stock
 
 # The drop-in is made for the machine on which dist runs.
 if [ -e "$packages/litefoot-sqlite3_${version}_$architecture.deb" ]; then
-    inside "apt-get install -q -y ./litefoot-sqlite3_*.deb" >/dev/null 2>&1
-    twice "LITEFOOT=off python3" stock
-    twice python3 "$version"
-    inside "dpkg --purge litefoot-sqlite3" >/dev/null 2>&1
+    quietly "apt-get install -q -y ./litefoot-sqlite3_*.deb"
+    python_twice "LITEFOOT=off python3" stock
+    python_twice python3 "$version"
+    quietly "dpkg --purge litefoot-sqlite3"
     left python3
 fi
 
-inside "apt-get install -q -y ./litefoot_*.deb" >/dev/null 2>&1
-twice "litefoot run -- python3" "$version"
-inside "dpkg --purge litefoot" >/dev/null 2>&1
+quietly "apt-get install -q -y ./litefoot_*.deb"
+python_twice "litefoot run -- python3" "$version"
+quietly "dpkg --purge litefoot"
 left python3
 
-inside "pip install -q --root-user-action ignore --break-system-packages ./*.whl"
-twice python3 stock
-twice "LITEFOOT=on python3" "$version"
-inside "pip uninstall -q -y --root-user-action ignore --break-system-packages litefoot"
+quietly "pip install -q --root-user-action ignore --break-system-packages ./*.whl"
+python_twice python3 stock
+python_twice "LITEFOOT=on python3" "$version"
+quietly "pip uninstall -q -y --root-user-action ignore --break-system-packages litefoot"
 left "LITEFOOT=on python3"
+
+if [ "$architecture" = amd64 ]; then
+    # Debian's npm; the Node that has an SQLite inside comes with it as a package of npm's.
+    quietly "apt-get update -q; apt-get install -q -y --no-install-recommends npm ca-certificates"
+    cp "$packages/litefoot-$version.tgz" "$here/smoke.mjs" "$root/root/"
+    quietly "npm install --silent --no-audit --no-fund ./litefoot-$version.tgz node@22"
+    twice "npx node --import litefoot/register smoke.mjs kill" "$version"
+    quietly "npm uninstall --silent --no-audit --no-fund litefoot"
+    answer=$(said "npx node smoke.mjs kill")
+    [ "$answer" = "stock 3" ] || { echo "removed: node said $answer, not stock 3" >&2; exit 1; }
+    echo "removed: stock SQLite goes on"
+
+    # Debian's own Go is older than the driver asks for.
+    echo "deb http://deb.debian.org/debian bookworm-backports main" >"$root/etc/apt/sources.list.d/backports.list"
+    quietly "apt-get update -q; apt-get install -q -y --no-install-recommends -t bookworm-backports golang-go gcc libc6-dev"
+    mkdir -p "$root/root/application"
+    cp "$packages/litefoot-go-$version.tar.gz" "$root/root/"
+    cp "$here/smoke.go" "$root/root/application/main.go"
+    quietly "tar -xzf litefoot-go-$version.tar.gz; cd application; go mod init application
+        go mod edit -replace github.com/litefoot/litefoot/go=/root/litefoot-go-$version; go mod tidy; CGO_CFLAGS=-O1 go build -o ../application.out"
+    twice "./application.out kill" "$version"
+fi
 echo "all passed"

@@ -16,12 +16,15 @@
 //! | `calls_per_commit.MODE_N` | calls of members that the owner has answered, over the commits of all |
 //! | `failed.MODE_N.SIDE` | transactions that have failed, of all rounds |
 //! | `ratio.MODE_N.SIDE` | `txn_per_s` of the side over that of stock SQLite; median of the rounds |
+//! | `scan_ms.MODE.SIDE`, `point_us.MODE.SIDE`, `again_us.MODE.SIDE` | of a process beside one that has opened the database first: all of a table of 100 MB; a row of it, at random; one row again and again (`--case reads`) |
+//! | `scan_ms_ratio.MODE.SIDE` and others | the same over the time of stock SQLite; median of the rounds |
 //! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
 //! | `longest_ms`, `longest_beside_stranger_ms` | of `member-kills`: the longest transaction of all that have ended, without visits and with them |
 
 mod calls;
 mod kills;
 mod process;
+mod reads;
 
 use crate::harness::told::{Heard, Told};
 use crate::harness::{self, Progress, interleave, median, median_ratio, open_stock};
@@ -31,6 +34,7 @@ use crate::{Error, Result};
 pub(crate) use calls::{CHILD as CALLS_CHILD, be_killed};
 pub(super) use kills::run as run_kills;
 use process::{BEGIN, DATABASE, Plan, READY, SCHEMA, SIDES, Side, TORN};
+pub(crate) use reads::{CHILD as READS_CHILD, be_asked};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -66,7 +70,8 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let cases = MODES.iter().flat_map(|mode| COUNTS.map(|count| (*mode, count, format!("{mode}_{count}"))));
     let is_wanted = |name: &str| options.case.as_deref().is_none_or(|case| name.starts_with(case));
     let cases: Vec<_> = cases.filter(|(_, _, name)| is_wanted(name)).collect();
-    progress.begin("rounds", (cases.len() * SIDES.len() * harness::MIN_ROUNDS) as u64);
+    let reads: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("reads_{mode}"))).collect();
+    progress.begin("rounds", ((cases.len() + reads.len()) * SIDES.len() * harness::MIN_ROUNDS) as u64);
     for (mode, count, name) in cases {
         let rounds = interleave(&SIDES, 0, |_, side| {
             let round = round(&options.directory, mode, count, *side, time)?;
@@ -74,6 +79,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
             Ok(round)
         })?;
         note(&mut figures, &name, &rounds, time);
+    }
+    for mode in reads {
+        reads::run(options, mode, &mut figures, progress)?;
     }
     Ok(figures)
 }

@@ -48,7 +48,7 @@ impl Side {
         }
     }
 
-    fn of(name: &str) -> Result<Side, String> {
+    pub(super) fn of(name: &str) -> Result<Side, String> {
         SIDES.into_iter().find(|side| side.name() == name).ok_or_else(|| format!("{name}: no such side"))
     }
 }

@@ -176,6 +176,63 @@ fn a_commit_of_a_member_is_few_messages() {
 }
 
 #[test]
+fn a_scan_of_a_member_is_few_messages_and_finds_all() {
+    for mode in ["delete", "wal"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        db.execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+             INSERT INTO t SELECT 1, i, randomblob(1000) FROM n; PRAGMA wal_checkpoint(TRUNCATE);
+             CREATE TABLE expected AS SELECT n, data FROM t",
+        )
+        .unwrap();
+        let pages: i64 = db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        let mut member = Process::start("obey", &path, 1);
+        // It changes what it reads as well: pages that were read ahead are no newer, and no older, than the others.
+        for (sql, most) in [
+            ("SELECT sum(length(data)) FROM t", pages / 10),
+            (
+                "BEGIN; UPDATE t SET data = zeroblob(900) WHERE n % 100 = 7; SELECT sum(length(data)) FROM t",
+                pages,
+            ),
+            ("ROLLBACK", 20),
+            ("CREATE TABLE found AS SELECT n, data FROM t", 4 * pages),
+        ] {
+            let before = metric_or_zero(&db, "member_calls");
+            member.run(sql);
+            let calls = metric_or_zero(&db, "member_calls") - before;
+            assert!(calls <= most, "{mode}: {calls} calls for {pages} pages: {sql}");
+        }
+        let differ = "SELECT count(*) FROM (SELECT * FROM expected EXCEPT SELECT * FROM found)";
+        let differ: i64 = db.query_row(differ, [], |row| row.get(0)).unwrap();
+        assert_eq!(differ, 0, "{mode}");
+        member.end();
+    }
+}
+
+/// A member says later that it reads no more. Nobody may meet its lock by then: there is no busy timeout.
+#[test]
+fn a_read_of_a_member_that_has_ended_is_in_nobodys_way() {
+    for mode in ["delete", "truncate"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        db.busy_timeout(Duration::ZERO).unwrap();
+        let mut one = Process::start("obey", &path, 1);
+        let mut two = Process::start("obey", &path, 2);
+        two.run("PRAGMA busy_timeout=0");
+        for n in 0..150 {
+            one.run("SELECT count(*) FROM t");
+            db.execute("INSERT INTO t VALUES(0, ?1, 'a')", [n]).unwrap();
+            one.run("SELECT count(*) FROM t");
+            two.run(&format!("INSERT INTO t VALUES(2, {n}, 'b')"));
+        }
+        assert_eq!(count(&db), 300);
+        one.end();
+        two.end();
+    }
+}
+
+#[test]
 fn a_member_in_exclusive_mode_keeps_its_lock_and_what_it_commits_is_seen() {
     let directory = tempfile::tempdir().unwrap();
     let (path, _vfs, db) = create(&directory, "delete");

@@ -293,7 +293,7 @@ impl MainFile {
 
     /// Takes the lock of a writer, or one on the way to it.
     #[inline(never)]
-    fn lock_to_write(&mut self, to: Level) -> Result<()> {
+    pub(super) fn lock_to_write(&mut self, to: Level) -> Result<()> {
         if self.connection.internal {
             return Err(Error::Busy);
         }
@@ -423,7 +423,11 @@ impl Handle for MainFile {
         if self.released.is_some() {
             self.take_lock_again()?;
         }
-        if to > Level::Shared { self.lock_to_write(to) } else { self.lock_shared() }
+        match to {
+            Level::None | Level::Shared => self.lock_shared(),
+            Level::Exclusive => self.lock_alone(),
+            _ => self.lock_to_write(to),
+        }
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {

@@ -18,6 +18,7 @@ use crate::files::group::kept_pages::KeptPages;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, read};
 use crate::files::group::protocol::FileOf;
+use crate::files::group::read_ahead::read_pages;
 use crate::sync::group_changes::Moment;
 use crate::sync::wal_index::SeenLog;
 use std::collections::BTreeMap;
@@ -114,11 +115,11 @@ impl KeptFrames {
         found.map(|page| buf.copy_from_slice(page)).is_some()
     }
 
-    fn keep_page(&mut self, checkpoints: u64, number: u32, page: &[u8]) {
+    fn keep_page(&mut self, checkpoints: u64, number: u32, page: Box<[u8]>) {
         let moment = Moment { epoch: 1, commits: checkpoints };
         let is_same = self.file.moment() == moment;
         self.file.go_on(moment, page.len(), is_same.then_some(&[]));
-        self.file.keep(number, page.into());
+        self.file.keep(number, page);
     }
 }
 
@@ -153,9 +154,23 @@ impl MemberFile {
         if kept.copy_page(before, number, buf) {
             return Ok(());
         }
-        read(&self.channel, FileOf::Main, buf, offset)?;
+        let page_bytes = buf.len();
+        let count = kept.file.ahead.count(number, u32::MAX, page_bytes);
+        let mut pages: Vec<(u32, Box<[u8]>)> = Vec::new();
+        if count > 1 {
+            read_pages(&self.channel, number, count, page_bytes, |number, page| {
+                pages.push((number, page.into()))
+            })?;
+        }
+        match pages.first() {
+            Some((_, page)) => buf.copy_from_slice(page),
+            None => {
+                read(&self.channel, FileOf::Main, buf, offset)?;
+                pages.push((number, (&*buf).into()));
+            }
+        }
         if checkpoints(&self.channel) == Some(before) {
-            kept.keep_page(before, number, buf);
+            pages.into_iter().for_each(|(number, page)| kept.keep_page(before, number, page));
         }
         Ok(())
     }
@@ -237,12 +252,12 @@ mod tests {
         {
             assert_eq!(kept.page_at(offset as u64, bytes), page, "{offset} {bytes}");
         }
-        kept.keep_page(4, 2, &[9; PAGE]);
+        kept.keep_page(4, 2, [9; PAGE].into());
         let mut buf = [0; PAGE];
         assert!(!kept.copy_page(5, 2, &mut buf) && !kept.copy_page(4, 1, &mut buf));
         assert!(!kept.copy_page(4, 2, &mut [0; 2 * PAGE]) && kept.copy_page(4, 2, &mut buf));
         assert_eq!(buf, [9; PAGE]);
-        kept.keep_page(5, 1, &[8; PAGE]);
+        kept.keep_page(5, 1, [8; PAGE].into());
         assert!(!kept.copy_page(5, 2, &mut buf) && kept.copy_page(5, 1, &mut buf));
     }
 }

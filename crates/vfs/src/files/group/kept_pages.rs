@@ -5,6 +5,7 @@
 //! 2. There are at most twice [`MOST_BYTES`] of them: those used last, and those used before. Once the first are too many they become the
 //!    second, which are forgotten.
 
+use crate::files::group::read_ahead::ReadAhead;
 use crate::sync::group_changes::Moment;
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ const MOST_BYTES: usize = 1 << 20;
 pub(super) struct KeptPages {
     moment: Moment,
     page_bytes: usize,
+    pub(super) ahead: ReadAhead,
     last: HashMap<u32, Box<[u8]>>,
     before: HashMap<u32, Box<[u8]>>,
 }

@@ -18,6 +18,7 @@ use crate::files::group::member_file::{MemberFile, anew};
 use crate::files::group::protocol::{
     Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SYNC_WANTED,
 };
+use crate::files::group::read_ahead::read_pages;
 use crate::files::group::statement;
 use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
@@ -154,12 +155,19 @@ impl MemberFile {
             return Ok(Held::Done(()));
         }
         let page_bytes = pages.page_bytes;
-        let begin = u64::from(number - 1) * page_bytes as u64;
-        let mut page = vec![0; page_bytes];
-        super::member_file::read(&self.channel, FileOf::Main, &mut page, begin)?;
-        buf.copy_from_slice(page.get(part).ok_or_else(unexpected)?);
-        kept.keep(number, page.into());
-        Ok(Held::Done(()))
+        let last = u32::try_from(pages.least / page_bytes as u64).unwrap_or(u32::MAX);
+        let count = kept.ahead.count(number, last, page_bytes);
+        let mut is_there = false;
+        read_pages(&self.channel, number, count, page_bytes, |read, page| {
+            if read == number
+                && let Some(part) = page.get(part.clone())
+            {
+                buf.copy_from_slice(part);
+                is_there = true;
+            }
+            kept.keep(read, page.into());
+        })?;
+        if is_there { Ok(Held::Done(())) } else { Err(unexpected()) }
     }
 
     /// Holds a write.

@@ -33,6 +33,7 @@
 //! | `held_txn` | its rollback-journal transaction, which the owner hears of when it commits |
 //! | `kept_frames` | what it keeps in WAL mode |
 //! | `kept_pages` | the pages that it keeps between transactions |
+//! | `read_ahead` | how many pages it asks for at once |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
@@ -55,6 +56,7 @@ mod member_rollback;
 mod of_test;
 mod owner;
 pub(crate) mod protocol;
+mod read_ahead;
 mod statement;
 #[cfg(test)]
 mod tests;

@@ -263,15 +263,17 @@ impl Served {
             Operation::Read => {
                 let bytes =
                     usize::try_from(b).ok().filter(|bytes| *bytes < MOST_BYTES / 2).ok_or_else(unexpected)?;
+                let parts = call.data.first().copied().unwrap_or(1).max(1);
+                let part = bytes.div_ceil(parts.into());
                 let mut buffer = std::mem::take(&mut self.buffer);
                 if buffer.len() < bytes {
                     buffer.resize(bytes, 0);
                 }
                 let read =
-                    self.file(call.file).and_then(|file| file.read(&mut buffer[..bytes], place(a, bytes)?));
+                    self.file(call.file).and_then(|file| read_parts(file, &mut buffer[..bytes], a, part));
                 self.buffer = buffer;
-                read?;
-                self.note_read(call.file, a, bytes);
+                let bytes = read?;
+                self.note_read(call.file, a, part);
                 Ok(Answer { bytes, ..Answer::default() })
             }
             Operation::Write => {
@@ -326,7 +328,7 @@ impl Served {
 
     fn lock(&mut self, to: Level) -> Result<Answer> {
         let main = self.main()?;
-        if to == Level::Exclusive { main.lock_alone() } else { main.lock(to) }?;
+        main.lock(to)?;
         Ok(Answer::flag(self.database.db().shared().is_multi_process()))
     }
 
@@ -447,6 +449,20 @@ impl Served {
 /// The result of a call; a panic becomes an error.
 fn caught<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(Error::Panic(panic_text(&*panic))))
+}
+
+/// Reads a file part by part, up to its end; answers how many bytes there are. The first part has to be there.
+fn read_parts(file: &mut dyn Handle, buffer: &mut [u8], offset: u64, part: usize) -> Result<usize> {
+    let mut done = 0;
+    for piece in buffer.chunks_mut(part.max(1)) {
+        let offset = place(offset.saturating_add(done as u64), piece.len())?;
+        match file.read(piece, offset) {
+            Ok(()) => done += piece.len(),
+            Err(Error::ShortRead) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }
 
 /// What a member of this build does not send.

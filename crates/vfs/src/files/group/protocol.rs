@@ -9,7 +9,7 @@
 //! says.
 //!
 //! # Invariants
-//! 1. A call that wants no reply is a write. Its failure is the reply of the next call that wants one, and that call is not carried
+//! 1. A call that wants no reply is a write, or gives the lock of a reader back. Its failure is the reply of the next call that wants one, and that call is not carried
 //!    out, unless it gives something back.
 //! 2. A reply comes for each call that wants one, in their order. Nothing else comes.
 //! 3. No frame has more than [`MOST_BYTES`]: a longer one ends the stream.
@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 4;
+pub(super) const VERSION: u64 = 5;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -49,7 +49,8 @@ operations! {
     /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is the build. With the reply comes the descriptor of the
     /// board; the value is the member's seat, or [`NO_SEAT`].
     Hello = 1,
-    /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data.
+    /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data. Where the data is a number (1), they are read in as many equal
+    /// parts, and those behind the end of the file are left out, but for the first.
     Read = 2,
     /// The data goes to offset `a`.
     Write = 3,

@@ -1,0 +1,127 @@
+//! What a process reads of a database that another process has open: all of a table, rows here and there, and one row again and again.
+//!
+//! The other process has opened the database first, and does nothing meanwhile: in a group it is the owner, and the one that reads is a member.
+//! The database lies in the system's cache. SQLite's own cache has its default size.
+
+use super::process::{self, DATABASE, READY, SIDES, Side};
+use super::{READY_WITHIN, complaints};
+use crate::harness::told::{Heard, Told};
+use crate::harness::{self, Progress, interleave, median, median_ratio, open_stock};
+use crate::options::Options;
+use crate::report::Figures;
+use crate::{Error, Result};
+use std::io::BufRead;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The name of the process for [`crate::child`].
+pub(crate) const CHILD: &str = "member-reads";
+
+/// Rows of some 900 bytes.
+const ROWS: i64 = 100_000;
+const QUICK_ROWS: i64 = 4_000;
+/// Rows that are looked up.
+const LOOKUPS: i64 = 4_000;
+/// The longest time that a question takes.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
+
+const MAKE: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) INSERT INTO t SELECT i, hex(zeroblob(450)) FROM n";
+const SCAN: &str = "SELECT sum(length(b)) FROM t";
+const LOOKUP: &str = "SELECT length(b) FROM t WHERE a = ?1";
+
+/// What is asked, the name of its figure, and how many microseconds that has.
+const QUESTIONS: [(&str, &str, f64); 3] = [
+    ("scan", "scan_ms", 1000.0),
+    ("points", "point_us", LOOKUPS as f64),
+    ("again", "again_us", LOOKUPS as f64),
+];
+
+/// The process: it answers each line with the microseconds that it has taken.
+pub(crate) fn be_asked(arguments: &[String]) -> std::result::Result<(), String> {
+    let [directory, side] = arguments else { return Err("two arguments".to_owned()) };
+    let (_vfs, db) = process::open(&Path::new(directory).join(DATABASE), Side::of(side)?)?;
+    let text = |error: rusqlite::Error| error.to_string();
+    let rows: i64 = db.query_row("SELECT max(a) FROM t", [], |row| row.get(0)).map_err(text)?;
+    println!("{READY}");
+    let mut random = fastrand::Rng::with_seed(7);
+    for line in std::io::stdin().lock().lines().map_while(std::io::Result::ok) {
+        let begun = Instant::now();
+        if line == "scan" {
+            db.query_row(SCAN, [], |row| row.get::<_, i64>(0)).map_err(text)?;
+        } else {
+            let mut lookup = db.prepare_cached(LOOKUP).map_err(text)?;
+            for _ in 0..LOOKUPS {
+                let row = if line == "again" { 5 } else { random.i64(1..=rows) };
+                lookup.query_row([row], |row| row.get::<_, i64>(0)).map_err(text)?;
+            }
+        }
+        println!("{}", begun.elapsed().as_micros());
+    }
+    Ok(())
+}
+
+/// Measures one journal mode.
+pub(super) fn run(
+    options: &Options,
+    mode: &str,
+    figures: &mut Figures,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let failed = |source| Error::Directory { path: options.directory.clone(), source };
+    let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
+    let rows = if options.quick { QUICK_ROWS } else { ROWS };
+    let make = || {
+        let db = open_stock(&scratch.path().join(DATABASE))?;
+        db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))?;
+        let (table, fill) = MAKE.split_once(';').unwrap_or_default();
+        db.execute_batch(table)?;
+        db.execute(fill, [rows]).map(drop)
+    };
+    make().map_err(|source| Error::Sqlite { what: "a database to be read".to_owned(), source })?;
+    let rounds = interleave(&SIDES, 0, |_, side| {
+        let round = round(scratch.path(), *side)?;
+        progress.advance(1)?;
+        Ok(round)
+    })?;
+    for (number, (_, figure, unit)) in QUESTIONS.iter().enumerate() {
+        let times: Vec<Vec<f64>> =
+            rounds.iter().map(|rounds| rounds.iter().map(|times| times[number] / unit).collect()).collect();
+        for (side, times) in SIDES.iter().zip(&times) {
+            figures.set(format!("{figure}.{mode}.{}", side.name()), median(times.iter().copied()));
+        }
+        if let [group, auto, stock] = &times[..] {
+            figures.set(format!("{figure}_ratio.{mode}.group"), median_ratio(group, stock));
+            figures.set(format!("{figure}_ratio.{mode}.auto"), median_ratio(auto, stock));
+        }
+    }
+    Ok(())
+}
+
+/// The microseconds of each question.
+fn round(directory: &Path, side: Side) -> Result<[f64; QUESTIONS.len()]> {
+    let failed = |source| Error::Directory { path: directory.to_owned(), source };
+    let start = |number| {
+        let errors = std::fs::File::create(complaints(directory, number)).map_err(failed)?;
+        let mut command = harness::child::command(CHILD).map_err(failed)?;
+        command.arg(directory).arg(side.name()).stderr(errors);
+        let process = Told::start(command).map_err(failed)?;
+        if process.hear(READY_WITHIN) == Heard::Line(READY.to_owned()) {
+            return Ok(process);
+        }
+        let said = std::fs::read_to_string(complaints(directory, number)).unwrap_or_default();
+        Err(Error::Wrong(format!("a process that reads does not begin: {said}")))
+    };
+    let (_first, mut reader) = (start(0)?, start(1)?);
+    let mut times = [0.0; QUESTIONS.len()];
+    for (time, (question, _, _)) in times.iter_mut().zip(QUESTIONS) {
+        reader.tell(question).map_err(failed)?;
+        let heard = reader.hear(ANSWERED_WITHIN);
+        let Heard::Line(line) = &heard else {
+            let said = std::fs::read_to_string(complaints(directory, 1)).unwrap_or_default();
+            return Err(Error::Wrong(format!("a process that reads: {heard:?}: {said}")));
+        };
+        *time = line.parse().map_err(|_| Error::Wrong(format!("a process that reads says {line:?}")))?;
+    }
+    Ok(times)
+}
