@@ -258,6 +258,33 @@ fn prometheus_reads_the_metrics_of_a_running_owner_and_of_an_idle_database() {
     metrics("a\"b\\.db");
 }
 
+/// Prometheus's own checker finds nothing to say of what is printed.
+#[test]
+fn the_checker_of_prometheus_accepts_the_metrics() {
+    if Command::new("promtool").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no promtool (apt install prometheus)");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let owner = owner_of(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+    let running = succeed(directory, &["stat", "--prometheus", "a.db"]);
+    owner.end();
+    let idle = succeed(directory, &["stat", "--prometheus", "a.db"]);
+    let destination = format!("file://{}", directory.join("backup").display());
+    succeed(directory, &["ship", "add", "--directory", "jobs", "a.db", &destination]);
+    let shipped = run(directory, &["ship", "status", "--directory", "jobs", "--prometheus"]);
+    for text in [running, idle, String::from_utf8(shipped.stdout).unwrap()] {
+        assert!(text.starts_with("# HELP litefoot_"), "{text}");
+        let mut check = Command::new("promtool");
+        let metrics = directory.join("metrics");
+        std::fs::write(&metrics, &text).unwrap();
+        check.args(["check", "metrics"]).stdin(std::fs::File::open(&metrics).unwrap());
+        let said = check.output().unwrap();
+        assert!(said.status.success(), "{}\n{text}", String::from_utf8_lossy(&said.stderr));
+    }
+}
+
 /// The parser of Prometheus's own client for Python reads what is printed, and finds the same types and values.
 #[test]
 fn a_parser_of_prometheus_understands_the_metrics() {

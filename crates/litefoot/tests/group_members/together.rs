@@ -210,6 +210,26 @@ fn a_scan_of_a_member_is_few_messages_and_finds_all() {
     }
 }
 
+#[test]
+fn who_waits_for_the_turn_to_write_is_seen() {
+    for mode in ["delete", "wal"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        let mut member = Process::start("obey", &path, 1);
+        db.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES(0, 1, 'a')").unwrap();
+        assert_eq!(metric_or_zero(&db, "writers_waiting"), 0, "{mode}");
+        member.tell("INSERT INTO t VALUES(1, 1, 'b')");
+        // Between two waits it asks again.
+        while metric_or_zero(&db, "writers_waiting") == 0 {
+            std::thread::yield_now();
+        }
+        db.execute_batch("COMMIT").unwrap();
+        assert_eq!(member.await_answer(), "done", "{mode}");
+        assert_eq!(metric_or_zero(&db, "writers_waiting"), 0, "{mode}");
+        member.end();
+    }
+}
+
 /// A member says later that it reads no more. Nobody may meet its lock by then: there is no busy timeout.
 #[test]
 fn a_read_of_a_member_that_has_ended_is_in_nobodys_way() {

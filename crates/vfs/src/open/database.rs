@@ -124,13 +124,13 @@ impl OpenDatabase {
             kept_logs: setup.kept_logs,
         });
         OpenDatabase {
+            writer_queue: Arc::new(WriterQueue::new(db.stats_page().clone())),
             db,
             cache: Cache::default(),
             rollback_log,
             wal: Mutex::default(),
             locks: LockTable::default(),
             wal_index: WalIndex::default(),
-            writer_queue: Arc::default(),
             ownership: Ownership::default(),
             handles: Handles::default(),
             checkpointer: Checkpointer::default(),

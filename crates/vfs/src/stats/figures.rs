@@ -65,6 +65,8 @@ figures! {
     members: Gauge,
     /// Calls of these connections that were answered.
     member_calls: Counter,
+    /// Connections that wait for their turn to write, those of other processes included.
+    writers_waiting: Gauge,
     /// Directories that were synced.
     directory_syncs: Counter,
     /// Bytes of the commit log that are in use.

@@ -19,10 +19,12 @@
 //!    SQLite's busy handling.
 //! 4. Those that wait stand in the order in which they were first refused, however often they have given up meanwhile.
 
+use crate::stats::{Stats, StatsPage};
 use litefoot_storage::sync::{Condvar, Mutex, MutexGuard};
 use litefoot_storage::thread;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Time for which a waiting writer may be overtaken.
@@ -43,6 +45,8 @@ pub const CHECKPOINTER: WriterId = 0;
 #[derive(Default)]
 pub struct WriterQueue {
     state: Mutex<WriterQueueState>,
+    /// Where it is shown how many wait.
+    stats: Option<Arc<StatsPage>>,
 }
 
 #[derive(Default)]
@@ -117,6 +121,11 @@ fn may_overtake(first_waited: Option<Duration>) -> bool {
 }
 
 impl WriterQueue {
+    /// A queue that shows in these figures how many wait.
+    pub(crate) fn new(stats: Arc<StatsPage>) -> WriterQueue {
+        WriterQueue { stats: Some(stats), ..WriterQueue::default() }
+    }
+
     /// Waits for the ticket, at most `limit`. It has no end of its own.
     pub fn enter(&self, writer: WriterId, limit: Duration) {
         self.wait(writer, Instant::now(), limit, None);
@@ -152,6 +161,7 @@ impl WriterQueue {
         let wakes = Arc::new(Condvar::new());
         let place = state.waiting.partition_point(|other| other.since <= since);
         state.waiting.insert(place, Waiting { writer, thread, since, wakes: wakes.clone() });
+        let _shown = ShownWait::begin(self.stats.as_deref());
         let until = begun + limit;
         loop {
             let expires = state.ticket.as_ref().and_then(|ticket| ticket.expires).unwrap_or(until);
@@ -271,6 +281,27 @@ impl WriterQueue {
             .is_some_and(|ticket| ticket.writer == writer && !ticket.writing);
         if idle {
             self.leave(writer);
+        }
+    }
+}
+
+/// A writer that waits, in the figures.
+struct ShownWait<'a>(Option<&'a StatsPage>);
+
+impl ShownWait<'_> {
+    fn begin(stats: Option<&StatsPage>) -> ShownWait<'_> {
+        if let Some(stats) = stats {
+            Stats::add(&stats.writers_waiting, 1);
+        }
+        ShownWait(stats)
+    }
+}
+
+impl Drop for ShownWait<'_> {
+    fn drop(&mut self) {
+        if let Some(stats) = self.0 {
+            // Each begin has added one.
+            stats.writers_waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

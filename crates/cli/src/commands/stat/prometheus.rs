@@ -6,6 +6,7 @@
 //! | `FILE_writes`, `FILE_syncs`, `FILE_written_bytes`, `FILE_block_bytes` | `litefoot_writes_total{file="FILE"}` and so on |
 //! | any other counter `a.b` | `litefoot_a_b_total` |
 //! | any other gauge `a.b` | `litefoot_a_b` |
+//! | one of milliseconds or microseconds, `a_ms` or `a_us` | `litefoot_a_seconds`, with `_total` for a counter |
 //!
 //! Every sample has the label `database`. Where no process shows figures there are only those of the files: a
 //! counter that nobody counts is absent, and not zero.
@@ -100,11 +101,15 @@ fn of_figures(seen: &Seen) -> Vec<Family> {
     let mut families: Vec<Family> = Vec::new();
     for (figure, kind, value) in &seen.reading.figures {
         let (name, labels) = metric(figure, *kind);
-        let sample = (labels, value.to_string());
+        let per_second = in_seconds(figure).map(|(_, per_second)| per_second);
+        let value = per_second
+            .map_or_else(|| value.to_string(), |per_second| (*value as f64 / per_second).to_string());
+        let sample = (labels, value);
         match families.iter_mut().find(|family| family.name == name) {
             Some(family) => family.samples.push(sample),
             None => {
-                let help = known.get(figure).copied().unwrap_or(UNKNOWN).to_owned();
+                let help = known.get(figure).copied().unwrap_or(UNKNOWN);
+                let help = if per_second.is_some() { said_in_seconds(help) } else { help.to_owned() };
                 families.push(Family { name, kind: *kind, help, samples: vec![sample] });
             }
         }
@@ -124,7 +129,21 @@ fn metric(figure: &str, kind: FigureKind) -> (String, String) {
             return (format!("litefoot_{what}{total}"), label("file", file.name()));
         }
     }
-    (format!("litefoot_{}{total}", figure.replace('.', "_")), String::new())
+    let (figure, unit) = in_seconds(figure).map_or((figure, ""), |(figure, _)| (figure, "_seconds"));
+    (format!("litefoot_{}{unit}{total}", figure.replace('.', "_")), String::new())
+}
+
+/// The name of a figure of time without its unit, and how many of that make a second: metrics have seconds.
+fn in_seconds(figure: &str) -> Option<(&str, f64)> {
+    let ms = figure.strip_suffix("_ms").map(|name| (name, 1e3));
+    ms.or_else(|| figure.strip_suffix("_us").map(|name| (name, 1e6)))
+}
+
+/// A help text that tells of seconds.
+fn said_in_seconds(help: &str) -> String {
+    help.replace("Milliseconds", "Seconds")
+        .replace("milliseconds", "seconds")
+        .replace("Microseconds", "Seconds")
 }
 
 /// A label behind the first one.
@@ -149,6 +168,8 @@ mod tests {
             ("directory_syncs", FigureKind::Counter, "litefoot_directory_syncs_total", ""),
             ("redo_log_bytes", FigureKind::Gauge, "litefoot_redo_log_bytes", ""),
             ("pool.pinned", FigureKind::Gauge, "litefoot_pool_pinned", ""),
+            ("shared_ms", FigureKind::Counter, "litefoot_shared_seconds_total", ""),
+            ("spill_wait_us", FigureKind::Counter, "litefoot_spill_wait_seconds_total", ""),
         ] {
             assert_eq!(metric(figure, kind), (name.to_owned(), labels.to_owned()), "{figure}");
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The figures that this page tells.
-const FIGURES: [&str; 7] = [
+const FIGURES: [&str; 8] = [
     "sharing_changes",
     "shared_since_ms",
     "shared_because_pid",
@@ -17,6 +17,7 @@ const FIGURES: [&str; 7] = [
     "shared_ms",
     "members",
     "member_calls",
+    "writers_waiting",
 ];
 
 /// The state of a database between processes.
@@ -36,6 +37,8 @@ pub struct Sharing {
     /// Connections of other processes that it commits for, and their calls so far.
     members: u64,
     member_calls: u64,
+    /// Connections that wait for their turn to write, its own included.
+    writers_waiting: u64,
 }
 
 /// The process because of which a database was shared last.
@@ -70,6 +73,7 @@ impl Sharing {
             owned_seconds: open_seconds.saturating_sub(shared_seconds),
             members: reading.get("members"),
             member_calls: reading.get("member_calls"),
+            writers_waiting: reading.get("writers_waiting"),
         }
     }
 
@@ -113,7 +117,13 @@ impl Sharing {
         let connections = if self.members == 1 { "connection" } else { "connections" };
         (self.member_calls > 0).then(|| {
             let (members, calls) = (grouped(self.members), grouped(self.member_calls));
-            format!("leads; commits for {members} {connections} of other processes, {calls} calls so far")
+            let waiting = match self.writers_waiting {
+                0 => String::new(),
+                waiting => format!("; {} waiting for the turn to write", grouped(waiting)),
+            };
+            format!(
+                "leads; commits for {members} {connections} of other processes, {calls} calls so far{waiting}"
+            )
         })
     }
 
@@ -131,6 +141,7 @@ impl Sharing {
             "multi_process_seconds": self.shared_seconds,
             "members": self.members,
             "member_calls": self.member_calls,
+            "writers_waiting": self.writers_waiting,
         })
     }
 }
@@ -211,8 +222,10 @@ mod tests {
                 Some("leads; commits for 3 connections of other processes, 12,345 calls so far"),
             ),
             (
-                &[("members", 1), ("member_calls", 2)],
-                Some("leads; commits for 1 connection of other processes, 2 calls so far"),
+                &[("members", 1), ("member_calls", 2), ("writers_waiting", 1)],
+                Some(
+                    "leads; commits for 1 connection of other processes, 2 calls so far; 1 waiting for the turn to write",
+                ),
             ),
         ] {
             let rows = Sharing::at(&seen(DatabaseState::Owned, figures, None), 100_000, 100).rows();
@@ -229,7 +242,7 @@ mod tests {
             json!({
                 "state": "multi_process", "since": 90, "because": {"process": 77, "program": "vim"},
                 "lease_refused": false, "changes": 1, "owned_seconds": 45, "multi_process_seconds": 5,
-                "members": 0, "member_calls": 0,
+                "members": 0, "member_calls": 0, "writers_waiting": 0,
             })
         );
     }
