@@ -230,7 +230,7 @@ fn who_waits_for_the_turn_to_write_is_seen() {
     }
 }
 
-/// A member says later that it reads no more. Nobody may meet its lock by then: there is no busy timeout.
+/// Nobody may meet its lock, also without a busy timeout: it has given that back before its statement ends.
 #[test]
 fn a_read_of_a_member_that_has_ended_is_in_nobodys_way() {
     for mode in ["delete", "truncate"] {

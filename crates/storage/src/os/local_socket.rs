@@ -14,6 +14,7 @@ use crate::fork::LockedFile;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 /// Streams that wait to be accepted.
 const BACKLOG: libc::c_int = 128;
@@ -270,6 +271,28 @@ impl LocalSocket {
     /// # Errors
     /// Errors of the system; the other end is gone, or the time is over.
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+        self.receive_by(bytes, 0)
+    }
+
+    /// The same, where bytes are likely to come within `soon`: the thread sleeps only after that time, and lets other threads run until then.
+    ///
+    /// # Errors
+    /// As for [`LocalSocket::receive`].
+    pub fn receive_soon(&self, bytes: &mut [u8], soon: Duration) -> io::Result<(usize, Option<OwnedFd>)> {
+        let begun = Instant::now();
+        loop {
+            match self.receive_by(bytes, libc::MSG_DONTWAIT) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => return received,
+            }
+            if begun.elapsed() >= soon {
+                return self.receive(bytes);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn receive_by(&self, bytes: &mut [u8], flags: libc::c_int) -> io::Result<(usize, Option<OwnedFd>)> {
         let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
         let mut control = Control([0; 64]);
         // SAFETY: as in `send_some`. What the system stores as a descriptor is one of this process's, and nobody else's.
@@ -281,7 +304,7 @@ impl LocalSocket {
             let room = message.msg_controllen;
             let count = uninterrupted(|| {
                 message.msg_controllen = room;
-                libc::recvmsg(self.socket.raw(), &raw mut message, libc::MSG_CMSG_CLOEXEC)
+                libc::recvmsg(self.socket.raw(), &raw mut message, flags | libc::MSG_CMSG_CLOEXEC)
             })?;
             let header = libc::CMSG_FIRSTHDR(&raw const message);
             let is_descriptor = !header.is_null()
@@ -357,6 +380,21 @@ mod tests {
 
         there.set_timeout(10).unwrap();
         assert!(there.receive(&mut bytes).is_err(), "nothing has come");
+        for soon in [Duration::ZERO, Duration::from_millis(1)] {
+            assert!(there.receive_soon(&mut bytes, soon).is_err(), "nothing has come");
+            here.send(b"soon", None).unwrap();
+            assert_eq!(there.receive_soon(&mut bytes, soon).unwrap().0, 4);
+        }
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                let mut bytes = [0; 16];
+                there.set_timeout(0).unwrap();
+                there.receive_soon(&mut bytes, Duration::from_micros(1)).unwrap().0
+            });
+            std::thread::sleep(Duration::from_millis(5));
+            here.send(b"late", None).unwrap();
+            assert_eq!(late.join().unwrap(), 4);
+        });
         there.set_timeout(0).unwrap();
         assert!(there.is_open());
         here.send(b"x", None).unwrap();

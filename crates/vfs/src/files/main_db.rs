@@ -293,7 +293,7 @@ impl MainFile {
 
     /// Takes the lock of a writer, or one on the way to it.
     #[inline(never)]
-    pub(super) fn lock_to_write(&mut self, to: Level) -> Result<()> {
+    fn lock_to_write(&mut self, to: Level) -> Result<()> {
         if self.connection.internal {
             return Err(Error::Busy);
         }
@@ -423,11 +423,7 @@ impl Handle for MainFile {
         if self.released.is_some() {
             self.take_lock_again()?;
         }
-        match to {
-            Level::None | Level::Shared => self.lock_shared(),
-            Level::Exclusive => self.lock_alone(),
-            _ => self.lock_to_write(to),
-        }
+        if to > Level::Shared { self.lock_to_write(to) } else { self.lock_shared() }
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {

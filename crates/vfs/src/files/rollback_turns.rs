@@ -97,16 +97,13 @@ impl MainFile {
         reserved
     }
 
-    /// Takes the lock of a writer that is alone. The readers in its way are waited for: what a member says of its end may be under way.
-    pub(super) fn lock_alone(&mut self) -> Result<()> {
-        let mut refused = None;
+    /// Takes the lock of a writer that is alone, for a member. The readers in its way are waited for: one that has just ended may not have said so.
+    pub(crate) fn lock_alone(&mut self) -> Result<()> {
+        let begun = Instant::now();
         loop {
-            let locked = self.lock_to_write(Level::Exclusive);
-            let waits = matches!(locked, Err(Error::Busy))
-                && self.takes_turns()
-                && self.connection.reader_slot.level() == Level::Pending
-                && refused.get_or_insert_with(Instant::now).elapsed() < TURN_WAIT;
-            if !waits {
+            let locked = self.lock(Level::Exclusive);
+            let waits = matches!(locked, Err(Error::Busy)) && begun.elapsed() < TURN_WAIT;
+            if !waits || !self.takes_turns() || self.connection.reader_slot.level() != Level::Pending {
                 return locked;
             }
             std::thread::sleep(GLANCE);

@@ -197,12 +197,6 @@ impl MemberFile {
         if self.channel.is_alive() { told } else { Ok(()) }
     }
 
-    /// The same without a wait for the owner: a writer of the group that meets the lock meanwhile waits for it (`rollback_turns`).
-    fn give_back_soon(&self, call: &Call<'_>) -> Result<()> {
-        let sent = self.channel.defer(call).and_then(|()| self.channel.send());
-        if self.channel.is_alive() { sent } else { Ok(()) }
-    }
-
     fn control_of(&self, kind: ControlKind, value: u64) -> Result<u64> {
         self.channel.ask(&Self::call(Operation::Control, kind as u64, value), |reply| Ok(reply.value))
     }
@@ -273,14 +267,11 @@ impl Handle for MemberFile {
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {
-        // Strangers wait for nobody whose lock they meet.
-        let is_awaited = self.level == Level::Shared && self.link.has_no_companions();
         self.level = self.level.min(to);
         if !self.end_transaction(to) {
             return Ok(());
         }
-        let call = Self::call(Operation::Unlock, to as u64, 0);
-        if is_awaited { self.give_back_soon(&call) } else { self.give_back(&call) }
+        self.give_back(&Self::call(Operation::Unlock, to as u64, 0))
     }
 
     fn is_reserved(&mut self) -> Result<bool> {

@@ -328,7 +328,7 @@ impl Served {
 
     fn lock(&mut self, to: Level) -> Result<Answer> {
         let main = self.main()?;
-        main.lock(to)?;
+        if to == Level::Exclusive { main.lock_alone() } else { main.lock(to) }?;
         Ok(Answer::flag(self.database.db().shared().is_multi_process()))
     }
 

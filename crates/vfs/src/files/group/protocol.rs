@@ -9,7 +9,7 @@
 //! says.
 //!
 //! # Invariants
-//! 1. A call that wants no reply is a write, or gives the lock of a reader back. Its failure is the reply of the next call that wants one, and that call is not carried
+//! 1. A call that wants no reply is a write. Its failure is the reply of the next call that wants one, and that call is not carried
 //!    out, unless it gives something back.
 //! 2. A reply comes for each call that wants one, in their order. Nothing else comes.
 //! 3. No frame has more than [`MOST_BYTES`]: a longer one ends the stream.
@@ -19,6 +19,7 @@ use litefoot_storage::os::LocalSocket;
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
 pub(super) const VERSION: u64 = 5;
@@ -297,6 +298,10 @@ pub(super) struct Incoming {
     pub descriptor: Option<OwnedFd>,
 }
 
+/// How long a frame is looked for before the thread sleeps. Most calls are answered within that time, and most answers have a next call behind them; to wake
+/// a thread that sleeps takes as long.
+const SOON: Duration = Duration::from_micros(30);
+
 /// Room that bytes of a stream are received into, at least.
 const ROOM: usize = 16 << 10;
 
@@ -324,7 +329,7 @@ impl Incoming {
             }
             self.make_room(needed);
             let room = self.bytes.get_mut(self.end..).unwrap_or_default();
-            let (count, descriptor) = socket.receive(room)?;
+            let (count, descriptor) = socket.receive_soon(room, SOON)?;
             if descriptor.is_some() {
                 self.descriptor = descriptor;
             }
