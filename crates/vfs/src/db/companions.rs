@@ -214,6 +214,16 @@ pub fn remember(
     companion: Companion,
     companions: &Arc<CompanionFiles>,
 ) {
+    let is_same = |note: &Note| {
+        let names = (note.opened, note.registry, note.companion) == (opened, registry, companion);
+        names
+            && Arc::ptr_eq(&note.companions, companions)
+            && note.path.as_bytes() == path.as_os_str().as_bytes()
+    };
+    // Beside other processes it is asked for in each transaction.
+    if MINE.try_with(|mine| mine.borrow().notes.iter().flatten().any(is_same)).unwrap_or(true) {
+        return;
+    }
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
     let address = Cell::new(0);
     let note = Note { opened, registry, path, address, companion, companions: companions.clone() };

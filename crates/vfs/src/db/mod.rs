@@ -53,6 +53,7 @@ use durable_names::DurableNames;
 use litefoot_storage::commit_log::Writer;
 use litefoot_storage::file::{File, FileKind, Medium, SyncLatch};
 use litefoot_storage::fork;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -307,6 +308,16 @@ impl Db {
             (Companion::Wal, Some(device)) => redo_log_companion(device),
             (Companion::CommitLog, Some(device)) => companion.of(device),
             _ => companion.of(&self.path),
+        }
+    }
+
+    /// The same, where SQLite asks for it at a path: mostly there.
+    pub(crate) fn companion_asked_for<'a>(&self, companion: Companion, asked: &'a Path) -> Cow<'a, Path> {
+        let base = asked.as_os_str().as_encoded_bytes().strip_suffix(companion.suffix().as_bytes());
+        if self.tier.get().is_none() && base == Some(self.path.as_os_str().as_encoded_bytes()) {
+            Cow::Borrowed(asked)
+        } else {
+            Cow::Owned(self.companion_path(companion))
         }
     }
 }

@@ -27,8 +27,9 @@ use crate::files::wal::WalFile;
 use crate::open::OpenDatabase;
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{FileId, parent_directory};
+use std::borrow::Cow;
 use std::ffi::c_int;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 impl Vfs {
@@ -277,7 +278,8 @@ fn is_known_void(companion: Option<&(Arc<OpenDatabase>, Companion)>, there: File
 }
 
 /// Where that is which SQLite looks for beside a database: with a tier the log lies elsewhere.
-fn actual(path: &Path, companion: Option<&(Arc<OpenDatabase>, Companion)>) -> PathBuf {
-    companion
-        .map_or_else(|| path.to_owned(), |(database, companion)| database.db().companion_path(*companion))
+fn actual<'a>(path: &'a Path, companion: Option<&(Arc<OpenDatabase>, Companion)>) -> Cow<'a, Path> {
+    companion.map_or(Cow::Borrowed(path), |(database, companion)| {
+        database.db().companion_asked_for(*companion, path)
+    })
 }
