@@ -47,10 +47,14 @@ quietly "pip uninstall -q -y --root-user-action ignore --break-system-packages l
 left "LITEFOOT=on python3"
 
 if [ "$architecture" = amd64 ]; then
+    # A machine behind a proxy trusts more than Debian's certificates.
+    cp /etc/ssl/certs/ca-certificates.crt "$root/root/trusted.crt"
+    trusted="export NODE_EXTRA_CA_CERTS=/root/trusted.crt SSL_CERT_FILE=/root/trusted.crt"
+
     # Debian's npm; the Node that has an SQLite inside comes with it as a package of npm's.
     quietly "apt-get update -q; apt-get install -q -y --no-install-recommends npm ca-certificates"
     cp "$packages/litefoot-$version.tgz" "$here/smoke.mjs" "$root/root/"
-    quietly "npm install --silent --no-audit --no-fund ./litefoot-$version.tgz node@22"
+    quietly "$trusted; npm install --silent --no-audit --no-fund ./litefoot-$version.tgz node@22"
     twice "npx node --import litefoot/register smoke.mjs kill" "$version"
     quietly "npm uninstall --silent --no-audit --no-fund litefoot"
     answer=$(said "npx node smoke.mjs kill")
@@ -64,7 +68,7 @@ if [ "$architecture" = amd64 ]; then
     cp "$packages/litefoot-go-$version.tar.gz" "$root/root/"
     cp "$here/smoke.go" "$root/root/application/main.go"
     quietly "tar -xzf litefoot-go-$version.tar.gz; cd application; go mod init application
-        go mod edit -replace github.com/litefoot/litefoot/go=/root/litefoot-go-$version; go mod tidy; CGO_CFLAGS=-O1 go build -o ../application.out"
+        go mod edit -replace github.com/litefoot/litefoot/go=/root/litefoot-go-$version; $trusted; go mod tidy; CGO_CFLAGS=-O1 go build -o ../application.out"
     twice "./application.out kill" "$version"
 fi
 echo "all passed"

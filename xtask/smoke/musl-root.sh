@@ -43,7 +43,7 @@ CC
     musl-gcc -O2 -fPIC -shared -Wl,-soname,libsqlite3.so.0 -o "$built/lib/libsqlite3.so.0" "$sqlite/sqlite3.c"
     ln -sf libsqlite3.so.0 "$built/lib/libsqlite3.so"
     cd "$built"/Python-*
-    CC="$built/cc" CPPFLAGS="-I$built/include" LDFLAGS="-L$built/lib" ./configure -q --prefix=/usr --with-ensurepip=no --disable-test-modules
+    CC="$built/cc" CPPFLAGS="-I$built/include" LDFLAGS="-L$built/lib" ./configure -q --prefix=/usr --with-ensurepip=no --disable-test-modules --enable-loadable-sqlite-extensions
     # What it has built is tried at once, and some of it is not there with musl.
     LD_LIBRARY_PATH="$built/lib" make -s -j"$(nproc)"
     LD_LIBRARY_PATH="$built/lib" make -s install DESTDIR="$built/python"
