@@ -1,16 +1,16 @@
 #!/bin/bash
-# From the file of a package to the first durable commit in a root without glibc: musl's loader, busybox, and a Python that is built with
-# musl's compiler from Debian's source package, as in Alpine. What was killed on litefoot is read by stock SQLite once the package is gone.
+# From the file of a package to the first durable commit in a root without glibc. What was killed on litefoot is read by stock SQLite once
+# the package is gone.
 #
-# Usage, as root: xtask/smoke/musl-root.sh [PACKAGES]   (musl-tools, busybox-static, dpkg-dev; packages by `cargo xtask dist`).
-# Python's and zlib's sources come from Debian's archive, and SQLite's from cargo's cache. What is built stays in ~/.cache/litefoot-musl-root.
+# Usage, as root: xtask/smoke/musl-root.sh [PACKAGES [MINIROOTFS]]   (packages by `cargo xtask dist`)
+# MINIROOTFS is the archive of that name which Alpine offers. With it the root is Alpine's, and so is Python, where Alpine's mirror answers. Otherwise
+# Python is built with musl's compiler (musl-tools, dpkg-dev), from the sources of Debian's archive and of SQLite in cargo's cache. It stays in
+# ~/.cache/litefoot-musl-root. Without an archive the root has musl's loader and busybox (busybox-static).
 set -eu
 here=$(dirname "$(realpath "$0")")
 packages=$(realpath "${1:-target/packages}")
+archive=${2:-}
 built=${XDG_CACHE_HOME:-$HOME/.cache}/litefoot-musl-root
-for tool in musl-gcc busybox dpkg-source; do
-    command -v $tool >/dev/null || { echo "there is no $tool (apt install musl-tools busybox-static dpkg-dev)" >&2; exit 2; }
-done
 work=$(mktemp -d)
 root=$work/root
 trap 'rm -rf "$work"' EXIT
@@ -50,28 +50,47 @@ CC
     touch "$built/done"
 }
 
-if [ ! -e "$built/done" ]; then
-    echo "building Python with musl, some minutes, in $built"
-    rm -rf "$built"
-    mkdir -p "$built"
-    (set -e; fetch; build) >"$work/log" 2>&1 || { tail -20 "$work/log" >&2; exit 1; }
-fi
+# A root of musl's loader and busybox.
+make_root() {
+    mkdir -p "$root"/{bin,lib,usr/bin,tmp,dev}
+    cp "$(command -v busybox)" "$root/bin/busybox"
+    for applet in sh env rm cat ls tar tr sed; do ln -s busybox "$root/bin/$applet"; done
+    ln -s ../../bin/busybox "$root/usr/bin/env"
+    cp -L /lib/ld-musl-x86_64.so.1 "$root/lib/"
+}
 
-mkdir -p "$root/bin" "$root/lib" "$root/root" "$root/tmp" "$root/proc" "$root/dev"
-cp "$(command -v busybox)" "$root/bin/busybox"
-for applet in sh env rm cat ls tar tr sed; do ln -s busybox "$root/bin/$applet"; done
-mkdir -p "$root/usr/bin" && ln -s ../../bin/busybox "$root/usr/bin/env"
-cp -L /lib/ld-musl-x86_64.so.1 "$root/lib/"
-cp -a "$built/python/." "$root/"
-cp "$built/lib/libsqlite3.so.0" "$root/usr/lib/"
-mknod -m 666 "$root/dev/null" c 1 3
-mknod -m 666 "$root/dev/urandom" c 1 9
+# Puts a Python there that was built.
+put_python() {
+    for tool in musl-gcc dpkg-source; do
+        command -v $tool >/dev/null || { echo "there is no $tool (apt install musl-tools dpkg-dev)" >&2; exit 2; }
+    done
+    if [ ! -e "$built/done" ]; then
+        echo "building Python with musl, some minutes, in $built"
+        rm -rf "$built"
+        mkdir -p "$built"
+        (set -e; fetch; build) >"$work/log" 2>&1 || { tail -20 "$work/log" >&2; exit 1; }
+    fi
+    cp -a "$built/python/." "$root/"
+    cp "$built/lib/libsqlite3.so.0" "$root/usr/lib/"
+    quietly "python3 -m ensurepip"
+}
+
+mkdir -p "$root/root" "$root/proc"
+if [ -n "$archive" ]; then tar -xzf "$archive" -C "$root"; else make_root; fi
+[ -e "$root/dev/null" ] || mknod -m 666 "$root/dev/null" c 1 3
+[ -e "$root/dev/urandom" ] || mknod -m 666 "$root/dev/urandom" c 1 9
 mount -t proc proc "$root/proc"
 trap 'umount "$root/proc"; rm -rf "$work"' EXIT
+cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
+if [ -n "$archive" ] && inside "timeout 60 apk add --no-cache python3 py3-pip" >"$work/log" 2>&1; then
+    echo "$(inside "cat /etc/alpine-release"): Alpine, and its Python"
+else
+    put_python
+    [ -z "$archive" ] || echo "$(inside "cat /etc/alpine-release"): Alpine; its mirror does not answer, and Python was built"
+fi
 tarball=$(ls "$packages"/litefoot-*-x86_64-linux-musl.tar.gz)
 version=$(basename "$tarball" | sed 's/^litefoot-\(.*\)-x86_64-linux-musl.*/\1/')
 cp "$tarball" "$packages"/litefoot-"$version"-*musllinux*_x86_64.whl "$root/root/"
-quietly "python3 -m ensurepip"
 python_twice python3 stock
 
 quietly "tar -xzf litefoot-*.tar.gz"
@@ -79,8 +98,8 @@ python_twice "litefoot-$version-x86_64-linux-musl/bin/litefoot run -- python3" "
 quietly "rm -r litefoot-$version-x86_64-linux-musl"
 left python3
 
-quietly "python3 -m pip install -q --root-user-action ignore --no-index ./*.whl"
+quietly "export PIP_BREAK_SYSTEM_PACKAGES=1; python3 -m pip install -q --root-user-action ignore --no-index ./*.whl"
 python_twice "LITEFOOT=on python3" "$version"
-quietly "python3 -m pip uninstall -q -y --root-user-action ignore litefoot"
+quietly "export PIP_BREAK_SYSTEM_PACKAGES=1; python3 -m pip uninstall -q -y --root-user-action ignore litefoot"
 left "LITEFOOT=on python3"
 echo "all passed"
