@@ -96,10 +96,10 @@ python_twice python3 stock
 quietly "tar -xzf litefoot-*.tar.gz"
 python_twice "litefoot-$version-x86_64-linux-musl/bin/litefoot run -- python3" "$version"
 quietly "rm -r litefoot-$version-x86_64-linux-musl"
-left python3
+python_left python3
 
 quietly "export PIP_BREAK_SYSTEM_PACKAGES=1; python3 -m pip install -q --root-user-action ignore --no-index ./*.whl"
 python_twice "LITEFOOT=on python3" "$version"
 quietly "export PIP_BREAK_SYSTEM_PACKAGES=1; python3 -m pip uninstall -q -y --root-user-action ignore litefoot"
-left "LITEFOOT=on python3"
+python_left "LITEFOOT=on python3"
 echo "all passed"

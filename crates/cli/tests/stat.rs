@@ -258,6 +258,14 @@ fn prometheus_reads_the_metrics_of_a_running_owner_and_of_an_idle_database() {
     metrics("a\"b\\.db");
 }
 
+/// What is printed of `a.db` while a process has it open, which ends then.
+fn metrics_of_an_owner(directory: &Path) -> String {
+    let owner = owner_of(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+    let running = succeed(directory, &["stat", "--prometheus", "a.db"]);
+    owner.end();
+    running
+}
+
 /// Prometheus's own checker finds nothing to say of what is printed.
 #[test]
 fn the_checker_of_prometheus_accepts_the_metrics() {
@@ -267,9 +275,7 @@ fn the_checker_of_prometheus_accepts_the_metrics() {
     }
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let owner = owner_of(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
-    let running = succeed(directory, &["stat", "--prometheus", "a.db"]);
-    owner.end();
+    let running = metrics_of_an_owner(directory);
     let idle = succeed(directory, &["stat", "--prometheus", "a.db"]);
     let destination = format!("file://{}", directory.join("backup").display());
     succeed(directory, &["ship", "add", "--directory", "jobs", "a.db", &destination]);
@@ -295,9 +301,7 @@ fn a_parser_of_prometheus_understands_the_metrics() {
     }
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    let owner = owner_of(directory, "CREATE TABLE t(a); INSERT INTO t VALUES(1)");
-    let running = succeed(directory, &["stat", "--prometheus", "a.db"]);
-    owner.end();
+    let running = metrics_of_an_owner(directory);
     std::fs::rename(directory.join("a.db"), directory.join("a\"b\\\nc.db")).unwrap();
     let idle = succeed(directory, &["stat", "--prometheus", "a\"b\\\nc.db"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/exposition.py");

@@ -2,7 +2,7 @@
 //! is killed now and then while all others are stopped, at any instruction: they go on one after the other, in any order.
 
 use super::process::{self, DATABASE, GROUP, Plan, Side, TORN, acknowledged};
-use super::{MODES, command, complaints, create, look};
+use super::{MODES, command, create, look, said};
 use crate::harness::{Progress, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
@@ -250,7 +250,7 @@ fn members(directory: &Path, seed: u64) -> Result<Life> {
         std::thread::sleep(Duration::from_micros(random.u64(..PAUSE_US)));
         for (writer, process) in &mut processes.0 {
             if let Some(status) = process.try_wait().map_err(failed)? {
-                let complaints = std::fs::read_to_string(complaints(directory, *writer)).unwrap_or_default();
+                let complaints = said(directory, *writer);
                 let said: Vec<&str> = complaints.lines().collect();
                 life.wrong =
                     Some(format!("process {writer} has ended by itself: {status}: {}", said.join("; ")));

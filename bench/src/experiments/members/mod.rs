@@ -109,10 +109,7 @@ fn note(figures: &mut Figures, name: &str, sides: &[Vec<Round>], time: Duration)
     if let Some(group) = sides.first() {
         figures.set(format!("calls_per_commit.{name}"), median(group.iter().map(calls)));
     }
-    if let [group, auto, stock] = &rates[..] {
-        figures.set(format!("ratio.{name}.group"), median_ratio(group, stock));
-        figures.set(format!("ratio.{name}.auto"), median_ratio(auto, stock));
-    }
+    set_ratios(figures, "ratio", name, &rates);
 }
 
 fn round(parent: &Path, mode: &str, count: i64, side: Side, time: Duration) -> Result<Round> {
@@ -126,10 +123,7 @@ fn round(parent: &Path, mode: &str, count: i64, side: Side, time: Duration) -> R
     };
     let mut processes: Vec<Told> = (0..count).map(start).collect::<Result<_>>()?;
     for (writer, process) in (0..).zip(&processes) {
-        if process.hear(READY_WITHIN) != Heard::Line(READY.to_owned()) {
-            let said = std::fs::read_to_string(complaints(directory, writer)).unwrap_or_default();
-            return Err(Error::Wrong(format!("a process of {mode} does not begin: {said}")));
-        }
+        await_ready(process, directory, writer)?;
     }
     for process in &mut processes {
         process.tell(BEGIN).map_err(failed)?;
@@ -172,17 +166,44 @@ fn create(directory: &Path, mode: &str) -> Result<()> {
     if set == mode { Ok(()) } else { Err(Error::Wrong(format!("the journal mode is {set}"))) }
 }
 
-/// What a process has said on its standard error.
+/// The file with what a process says on its standard error.
 fn complaints(directory: &Path, writer: i64) -> PathBuf {
     directory.join(format!("complaints-{writer}"))
 }
 
+fn said(directory: &Path, writer: i64) -> String {
+    std::fs::read_to_string(complaints(directory, writer)).unwrap_or_default()
+}
+
+/// Waits until a process has opened the database.
+fn await_ready(process: &Told, directory: &Path, writer: i64) -> Result<()> {
+    if process.hear(READY_WITHIN) == Heard::Line(READY.to_owned()) {
+        return Ok(());
+    }
+    Err(Error::Wrong(format!("process {writer} does not begin: {}", said(directory, writer))))
+}
+
 fn command(plan: &Plan) -> Result<Command> {
-    let failed = |source| Error::Directory { path: "the running program".into(), source };
-    let errors = std::fs::File::create(complaints(&plan.directory, plan.writer)).map_err(failed)?;
-    let mut command = harness::child::command(CHILD).map_err(failed)?;
-    command.args(plan.arguments()).stderr(errors);
+    let mut command = complaining(CHILD, &plan.directory, plan.writer)?;
+    command.args(plan.arguments());
     Ok(command)
+}
+
+/// A process of that name, whose standard error becomes a file.
+fn complaining(name: &str, directory: &Path, writer: i64) -> Result<Command> {
+    let failed = |source| Error::Directory { path: "the running program".into(), source };
+    let errors = std::fs::File::create(complaints(directory, writer)).map_err(failed)?;
+    let mut command = harness::child::command(name).map_err(failed)?;
+    command.stderr(errors);
+    Ok(command)
+}
+
+/// Sets how a figure of litefoot's sides compares with that of stock SQLite.
+fn set_ratios(figures: &mut Figures, ratio: &str, mode: &str, sides: &[Vec<f64>]) {
+    if let [group, auto, stock] = sides {
+        figures.set(format!("{ratio}.{mode}.group"), median_ratio(group, stock));
+        figures.set(format!("{ratio}.{mode}.auto"), median_ratio(auto, stock));
+    }
 }
 
 /// What is wrong with a database behind its processes, by a process of the side.

@@ -4,9 +4,9 @@
 //! The database lies in the system's cache. SQLite's own cache has its default size.
 
 use super::process::{self, DATABASE, READY, SIDES, Side};
-use super::{READY_WITHIN, complaints};
+use super::{await_ready, complaining, said, set_ratios};
 use crate::harness::told::{Heard, Told};
-use crate::harness::{self, Progress, interleave, median, median_ratio, open_stock};
+use crate::harness::{Progress, interleave, median, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
@@ -90,10 +90,7 @@ pub(super) fn run(
         for (side, times) in SIDES.iter().zip(&times) {
             figures.set(format!("{figure}.{mode}.{}", side.name()), median(times.iter().copied()));
         }
-        if let [group, auto, stock] = &times[..] {
-            figures.set(format!("{figure}_ratio.{mode}.group"), median_ratio(group, stock));
-            figures.set(format!("{figure}_ratio.{mode}.auto"), median_ratio(auto, stock));
-        }
+        set_ratios(figures, &format!("{figure}_ratio"), mode, &times);
     }
     Ok(())
 }
@@ -102,15 +99,10 @@ pub(super) fn run(
 fn round(directory: &Path, side: Side) -> Result<[f64; QUESTIONS.len()]> {
     let failed = |source| Error::Directory { path: directory.to_owned(), source };
     let start = |number| {
-        let errors = std::fs::File::create(complaints(directory, number)).map_err(failed)?;
-        let mut command = harness::child::command(CHILD).map_err(failed)?;
-        command.arg(directory).arg(side.name()).stderr(errors);
+        let mut command = complaining(CHILD, directory, number)?;
+        command.arg(directory).arg(side.name());
         let process = Told::start(command).map_err(failed)?;
-        if process.hear(READY_WITHIN) == Heard::Line(READY.to_owned()) {
-            return Ok(process);
-        }
-        let said = std::fs::read_to_string(complaints(directory, number)).unwrap_or_default();
-        Err(Error::Wrong(format!("a process that reads does not begin: {said}")))
+        await_ready(&process, directory, number).map(|()| process)
     };
     let (_first, mut reader) = (start(0)?, start(1)?);
     let mut times = [0.0; QUESTIONS.len()];
@@ -118,8 +110,7 @@ fn round(directory: &Path, side: Side) -> Result<[f64; QUESTIONS.len()]> {
         reader.tell(question).map_err(failed)?;
         let heard = reader.hear(ANSWERED_WITHIN);
         let Heard::Line(line) = &heard else {
-            let said = std::fs::read_to_string(complaints(directory, 1)).unwrap_or_default();
-            return Err(Error::Wrong(format!("a process that reads: {heard:?}: {said}")));
+            return Err(Error::Wrong(format!("a process that reads: {heard:?}: {}", said(directory, 1))));
         };
         *time = line.parse().map_err(|_| Error::Wrong(format!("a process that reads says {line:?}")))?;
     }

@@ -298,8 +298,7 @@ pub(super) struct Incoming {
     pub descriptor: Option<OwnedFd>,
 }
 
-/// How long a frame is looked for before the thread sleeps. Most calls are answered within that time, and most answers have a next call behind them; to wake
-/// a thread that sleeps takes as long.
+/// How long a frame is looked for before the thread sleeps. Most frames come within that time, and to wake a thread takes as long.
 const SOON: Duration = Duration::from_micros(30);
 
 /// Room that bytes of a stream are received into, at least.

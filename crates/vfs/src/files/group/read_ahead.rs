@@ -34,7 +34,7 @@ impl ReadAhead {
     }
 }
 
-/// Reads pages that follow one another, of which the first is there, and has `keep` look at those that are.
+/// Reads pages that follow one another, and has `keep` look at those that are there: none, where the file ends before the end of the first.
 pub(super) fn read_pages(
     channel: &Channel,
     first: u32,
@@ -47,9 +47,10 @@ pub(super) fn read_pages(
     let parts = [u8::try_from(count).unwrap_or(1)];
     let call = Call::new(Operation::Read, FileOf::Main, offset, bytes).with(&parts);
     channel.ask(&call, |reply| {
-        reply.check_length()?;
-        let pages = reply.data.chunks_exact(page_bytes).take(count as usize);
-        (first..).zip(pages).for_each(|(number, page)| keep(number, page));
+        if reply.check_length().is_ok() {
+            let pages = reply.data.chunks_exact(page_bytes).take(count as usize);
+            (first..).zip(pages).for_each(|(number, page)| keep(number, page));
+        }
         Ok(())
     })
 }
@@ -57,6 +58,38 @@ pub(super) fn read_pages(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::group::protocol::{Incoming, Outcome, Reply};
+    use litefoot_storage::os::{LocalListener, LocalSocket};
+    use std::path::Path;
+
+    #[test]
+    fn pages_behind_the_end_of_the_file_are_none() {
+        let name = format!("litefoot-read-ahead-{}", std::process::id());
+        let listener = LocalListener::bind(&name).unwrap().unwrap();
+        let channel = Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), Path::new("/a.db"));
+        let (owner, mut incoming) = (listener.accept().unwrap(), Incoming::default());
+        for (outcome, bytes, expected) in [
+            (Outcome::Done, 4 * 512, &[3, 4, 5, 6][..]),
+            (Outcome::Done, 2 * 512, &[3, 4]),
+            (Outcome::Done, 9 * 512, &[3, 4, 5, 6]),
+            // The bytes of a read that is too long are zeros.
+            (Outcome::ShortRead, 4 * 512, &[]),
+        ] {
+            let kept = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (call, _) = Call::decode(incoming.next(&owner).unwrap().unwrap()).unwrap();
+                    assert_eq!((call.a, call.b, call.data), (2 * 512, 4 * 512, &[4][..]));
+                    let mut reply = Vec::new();
+                    Reply { outcome, data: &vec![0; bytes], ..Reply::DONE }.encode(&mut reply);
+                    owner.send(&reply, None).unwrap();
+                });
+                let mut kept = Vec::new();
+                read_pages(&channel, 3, 4, 512, |number, page| kept.push((number, page.len()))).unwrap();
+                kept
+            });
+            assert_eq!(kept, expected.iter().map(|number| (*number, 512)).collect::<Vec<_>>());
+        }
+    }
 
     #[test]
     fn pages_that_follow_one_another_come_together() {
