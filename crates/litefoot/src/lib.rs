@@ -21,6 +21,8 @@ mod registered;
 pub use litefoot_pagestore::task;
 pub use litefoot_vfs::db::tier;
 pub use litefoot_vfs::open::log_inspect;
+#[doc(hidden)]
+pub use litefoot_vfs::open::looks;
 pub use litefoot_vfs::open::replay::{Progress, set_progress};
 pub use litefoot_vfs::options::{CommitLogForm, PageCleaner, Sharing};
 pub use litefoot_vfs::stats;

@@ -43,7 +43,7 @@ pub fn resync(jobs: &Jobs, name: &str, host: &dyn Host) -> Result<Resynced> {
     let job = Job { epoch: job.epoch.max(of_place) + 1, ..job };
     jobs.replace(job.clone())?;
     let mut worker = Worker::new(jobs, &job, host.door(&job), host.sink(&job)?);
-    let delivered = worker.tick()?.unwrap_or_default();
+    let delivered = worker.tick(false)?.unwrap_or_default();
     worker.save()?;
     Ok(Resynced { epoch: job.epoch, delivered, parked: worker.parked().to_vec() })
 }

@@ -94,7 +94,7 @@ fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once
     let mut worker = Worker::new(jobs, job, host.door(job), sink);
     let (mut failures, mut said) = (0, String::new());
     let ended = loop {
-        let outcome = worker.tick();
+        let outcome = worker.tick(!once);
         let failed = outcome.as_ref().err();
         failures = if failed.is_some() { failures + 1 } else { 0 };
         let next = next(job.interval(), failed, failures);
@@ -114,7 +114,7 @@ fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once
     };
     if ended.is_ok() && failures == 0 && !once {
         // The last changes of an application that ends at the same time.
-        let outcome = worker.tick();
+        let outcome = worker.tick(false);
         locked(status).note(&worker, &outcome, Next::Stop);
     }
     worker.save()?;

@@ -27,8 +27,8 @@ impl Worker {
         Worker { database, state, door: Some(door), sink, source: None, saved: None }
     }
 
-    /// One look: delivers what changed. `None` where nothing did.
-    pub fn tick(&mut self) -> Result<Option<Delivered>> {
+    /// One look: delivers what changed. `None` where nothing did. With `may_wait` a change may be left for the next look.
+    pub fn tick(&mut self, may_wait: bool) -> Result<Option<Delivered>> {
         self.begin()?;
         let Some(source) = &mut self.source else { return Ok(None) };
         if !self.sink.is_pending() {
@@ -36,7 +36,7 @@ impl Worker {
                 return Ok(None);
             }
             let sink = &mut self.sink;
-            let visited = source.visit(|changes| sink.gather(changes));
+            let visited = source.look(may_wait, |changes| sink.gather(changes));
             if !matches!(visited, Ok(true)) {
                 sink.discard();
             }

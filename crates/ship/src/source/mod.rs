@@ -5,6 +5,8 @@
 //! | `stamp` | has anything changed? Told without opening a file |
 //! | `turn` | one visit at a time in this process |
 //! | `visit` | how one moment is held and read, in each journal mode |
+//! | `owner` | what a process on litefoot tells, so that no visit is needed |
+//! | `view` | the pages of one moment, by either |
 //! | `wal_index` | which frames of a log are committed |
 //! | `map` | a checksum for each page, as of the last delivery |
 //! | `images` | pages as of the last delivery, for sinks that compare |
@@ -18,10 +20,12 @@
 
 mod images;
 mod map;
+pub mod owner;
 mod scan;
 mod stamp;
 pub mod state;
 mod turn;
+mod view;
 mod visit;
 mod wal_index;
 
@@ -32,9 +36,11 @@ pub use visit::{Door, PlainDoor, Snapshot, Visit, explain};
 
 use crate::{Error, Result};
 use litefoot_ltx::Checksum;
+use owner::{Looks, ToldView, Way};
 use scan::Found;
 use std::path::{Path, PathBuf};
 use turn::Turn;
+use view::View;
 use visit::LogEnd;
 
 /// Databases up to this size are read under the lock at once: that takes a few milliseconds.
@@ -46,6 +52,7 @@ const ATTEMPTS: u32 = 5;
 pub struct Source {
     path: PathBuf,
     door: Box<dyn Door>,
+    looks: Option<Looks>,
     map: Option<PageMap>,
     images: Option<Images>,
     /// True once `images` has what the rule wants of pages that did not change since this process began.
@@ -56,7 +63,7 @@ pub struct Source {
 
 /// What changed, within a snapshot.
 pub struct Changes<'a> {
-    snapshot: &'a Snapshot<'a>,
+    view: &'a dyn View,
     before: Option<&'a PageMap>,
     images: Option<&'a Images>,
     found: &'a Found,
@@ -65,12 +72,12 @@ pub struct Changes<'a> {
 impl Changes<'_> {
     /// Bytes of a page.
     pub fn page_size(&self) -> u32 {
-        self.snapshot.page_size()
+        self.view.page_size()
     }
 
     /// The number of pages.
     pub fn pages(&self) -> u32 {
-        self.snapshot.pages()
+        self.view.pages()
     }
 
     /// The pages as the destination has them; `None` where it has none of them, or pages of another size.
@@ -95,7 +102,7 @@ impl Changes<'_> {
 
     /// Reads any page as it is now.
     pub fn read(&self, page: u32, to: &mut [u8]) -> Result<()> {
-        self.snapshot.read(page, to)
+        self.view.read(page, to)
     }
 
     /// A page as it was at the last delivery, where it was kept.
@@ -124,6 +131,7 @@ impl Source {
     pub fn new(path: &Path, door: Box<dyn Door>, known: Option<PageMap>) -> Source {
         Source {
             path: path.to_owned(),
+            looks: door.owner().map(|owner| Looks::new(path, owner)),
             door,
             map: known,
             images: None,
@@ -152,17 +160,73 @@ impl Source {
         Ok(stamp.wants_look(&Stamp::take(&self.path)?))
     }
 
-    /// Visits the database. Where it changed, `gather` reads what it needs of it; where it fails, the change counts as not seen.
+    /// Looks at the database. Where it changed, `gather` reads what it needs of it; where it fails, the change counts as not seen.
     ///
-    /// `gather` may be called several times, each time from the beginning: the last one counts, and none does where the answer is not `true`.
+    /// `gather` may be called several times, each time from the beginning: the last one counts, and none does where the answer is not `true`. With
+    /// `may_wait` a change may be left for a later look, where that costs the application less.
+    pub fn look(
+        &mut self,
+        may_wait: bool,
+        mut gather: impl FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        match self.look_through_owner(may_wait, &mut gather)? {
+            Some(has_changed) => Ok(has_changed),
+            None => self.visit(gather),
+        }
+    }
+
+    /// Has the owner tell what changed. `None` where the database is to be visited.
+    fn look_through_owner(
+        &mut self,
+        may_wait: bool,
+        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<Option<bool>> {
+        let Some(mut looks) = self.looks.take() else { return Ok(None) };
+        let looked = self.ask(&mut looks, may_wait, gather);
+        self.looks = Some(looks);
+        looked
+    }
+
+    fn ask(
+        &mut self,
+        looks: &mut Looks,
+        may_wait: bool,
+        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<Option<bool>> {
+        for _ in 0..ATTEMPTS {
+            // First of all: what is written later is looked at later.
+            let stamp = Stamp::take(&self.path)?;
+            let moment = match looks.ask(self.map.as_ref(), may_wait) {
+                Way::Through(moment) => moment,
+                Way::Wait => return Ok(Some(false)),
+                Way::Visit => return Ok(None),
+            };
+            let found = self.map.as_ref().and_then(|known| looks.find(moment, known));
+            let Some(found) = found else { return Ok(None) };
+            let gathered = self.gather_found(&ToldView { looks, moment }, found, gather);
+            if looks.is_past() {
+                continue;
+            }
+            let found = gathered?;
+            looks.clear();
+            self.stamp = Some(stamp);
+            return Ok(Some(self.accept(found)));
+        }
+        Ok(None)
+    }
+
+    /// The same by opening it.
     pub fn visit(&mut self, mut gather: impl FnMut(&mut Changes<'_>) -> Result<()>) -> Result<bool> {
         for _ in 0..ATTEMPTS {
             let _turn = Turn::take(&self.path);
             let visit = Visit::open(&self.path, &*self.door)?;
-            let looked = self.look(&visit, &mut gather)?;
+            let looked = self.attempt(&visit, &mut gather)?;
             drop(visit);
             let Some(Looked { found, stamp }) = looked else { continue };
             self.stamp = Some(stamp);
+            if let Some(looks) = &mut self.looks {
+                looks.visited();
+            }
             return Ok(found.is_some_and(|found| self.accept(found)));
         }
         Err(Error::Locked {
@@ -172,7 +236,7 @@ impl Source {
     }
 
     /// One attempt: `None` where it has to begin anew.
-    fn look(
+    fn attempt(
         &self,
         visit: &Visit,
         gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
@@ -203,18 +267,33 @@ impl Source {
         snapshot: &Snapshot<'_>,
         gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
     ) -> Result<Found> {
-        let before = self.map.as_ref().filter(|map| map.page_size() == snapshot.page_size());
-        let mut found = scan::find(snapshot, before, self.log_end)?;
+        let found = scan::find(snapshot, self.before(snapshot), self.log_end)?;
+        self.gather_found(snapshot, found, gather)
+    }
+
+    /// The pages as of the last look, where they are comparable.
+    fn before(&self, view: &dyn View) -> Option<&PageMap> {
+        self.map.as_ref().filter(|map| map.page_size() == view.page_size())
+    }
+
+    /// Has read what was found.
+    fn gather_found(
+        &self,
+        view: &dyn View,
+        mut found: Found,
+        gather: &mut dyn FnMut(&mut Changes<'_>) -> Result<()>,
+    ) -> Result<Found> {
+        let before = self.before(view);
         if before.is_some_and(|before| found.changed.is_empty() && before.len() == found.map.len()) {
             return Ok(found);
         }
         if let Some(images) = self.images.as_ref().filter(|_| !self.has_images) {
-            found.loaded = Some(scan::load_images(snapshot, before, &found, images)?);
+            found.loaded = Some(scan::load_images(view, before, &found, images)?);
         }
         let images = found.loaded.as_ref().or(self.images.as_ref());
-        gather(&mut Changes { snapshot, before, images, found: &found })?;
+        gather(&mut Changes { view, before, images, found: &found })?;
         if self.images.is_some() {
-            found.read_images(snapshot)?;
+            found.read_images(view)?;
         }
         found.is_change = true;
         Ok(found)

@@ -1,5 +1,6 @@
 //! Finding changed pages: by the frames of the log, or by comparing all pages with their checksums.
 
+use super::view::View;
 use super::{Images, PageMap, Snapshot};
 use crate::Result;
 use crate::source::visit::LogEnd;
@@ -25,8 +26,13 @@ pub struct Found {
 }
 
 impl Found {
+    /// Nothing has changed yet.
+    pub fn of(map: PageMap) -> Found {
+        Found { map, changed: Vec::new(), log_end: None, is_change: false, loaded: None, images: Vec::new() }
+    }
+
     /// Reads the changed pages once more, for those that keep them.
-    pub fn read_images(&mut self, snapshot: &Snapshot<'_>) -> Result<()> {
+    pub fn read_images(&mut self, snapshot: &dyn View) -> Result<()> {
         let size = snapshot.page_size() as usize;
         self.images.resize(self.changed.len() * size, 0);
         for (page, place) in self.changed.iter().zip(self.images.chunks_mut(size)) {
@@ -38,14 +44,8 @@ impl Found {
 
 /// Finds what changed since `before`, which was the database at `end` of its log.
 pub fn find(snapshot: &Snapshot<'_>, before: Option<&PageMap>, end: Option<LogEnd>) -> Result<Found> {
-    let mut found = Found {
-        map: before.cloned().unwrap_or_else(|| PageMap::new(snapshot.page_size())),
-        changed: Vec::new(),
-        log_end: snapshot.log_end()?,
-        is_change: false,
-        loaded: None,
-        images: Vec::new(),
-    };
+    let mut found = Found::of(before.cloned().unwrap_or_else(|| PageMap::new(snapshot.page_size())));
+    found.log_end = snapshot.log_end()?;
     let logged = match (before, end) {
         (Some(_), Some(end)) => snapshot.logged_since(end)?,
         _ => None,
@@ -59,7 +59,7 @@ pub fn find(snapshot: &Snapshot<'_>, before: Option<&PageMap>, end: Option<LogEn
 
 /// Keeps of the pages that are as they were at the last delivery those that a rule wants.
 pub fn load_images(
-    snapshot: &Snapshot<'_>,
+    snapshot: &dyn View,
     before: Option<&PageMap>,
     found: &Found,
     rule: &Images,

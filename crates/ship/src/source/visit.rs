@@ -12,7 +12,9 @@
 //! 4. The stamp of a snapshot is taken within the read transaction, and before the committed end is read: a commit that the snapshot lacks is
 //!    written later, or its frames stand behind that end already.
 
+use super::owner::Owner;
 use super::stamp::{Stamp, beside};
+use super::view::View;
 use super::wal_index::{self, WalIndex};
 use crate::{Error, Result};
 use rusqlite::{Connection, ErrorCode};
@@ -39,6 +41,11 @@ pub trait Door: Send {
     /// True if a connection that reads now sees everything that was committed. An owner may have been killed between the look and the
     /// lock, and have left a log that only litefoot understands.
     fn is_complete(&self, is_wal: bool) -> Result<bool>;
+
+    /// The process that owns the database, where there may be one that answers.
+    fn owner(&self) -> Option<Box<dyn Owner>> {
+        None
+    }
 }
 
 /// A door for databases that no other storage layer is beneath.
@@ -241,16 +248,6 @@ pub struct Snapshot<'v> {
 }
 
 impl Snapshot<'_> {
-    /// Bytes of a page.
-    pub fn page_size(&self) -> u32 {
-        self.page_size
-    }
-
-    /// The number of pages.
-    pub fn pages(&self) -> u32 {
-        self.pages
-    }
-
     /// The stamp of the files at this moment.
     pub fn stamp(&self) -> &Stamp {
         &self.stamp
@@ -259,21 +256,6 @@ impl Snapshot<'_> {
     /// True in WAL mode, where nobody waits for a reader.
     pub fn is_wal(&self) -> bool {
         self.is_wal
-    }
-
-    /// Reads pages that follow one another, from their newest versions. Pages behind the end of the file are zeros, as they are to SQLite.
-    pub fn read(&self, first: u32, to: &mut [u8]) -> Result<()> {
-        let size = self.page_size as usize;
-        let fail = |error| Error::local(&self.visit.path, error);
-        read_or_zero(&self.visit.file, (u64::from(first) - 1) * size as u64, to).map_err(fail)?;
-        let Some(log) = &self.log else { return Ok(()) };
-        let newest = log.newest().map_err(fail)?;
-        for (page, place) in (first..).zip(to.chunks_mut(size)) {
-            if let Some(frame) = newest.get(&page) {
-                log.file.read_exact_at(place, log.offset(*frame) + FRAME_HEADER_BYTES).map_err(fail)?;
-            }
-        }
-        Ok(())
     }
 
     /// The end of the log, to be given to [`Snapshot::logged_since`] later.
@@ -306,6 +288,30 @@ impl Snapshot<'_> {
         let Some(log) = &self.log else { return Ok(true) };
         let now = read_index(log.shared).map_err(|error| Error::local(&self.visit.path, error))?;
         Ok(now.is_some_and(|now| now.salts == log.index.salts && now.frames >= log.index.frames))
+    }
+}
+
+impl View for Snapshot<'_> {
+    fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    fn read(&self, first: u32, to: &mut [u8]) -> Result<()> {
+        let size = self.page_size as usize;
+        let fail = |error| Error::local(&self.visit.path, error);
+        read_or_zero(&self.visit.file, (u64::from(first) - 1) * size as u64, to).map_err(fail)?;
+        let Some(log) = &self.log else { return Ok(()) };
+        let newest = log.newest().map_err(fail)?;
+        for (page, place) in (first..).zip(to.chunks_mut(size)) {
+            if let Some(frame) = newest.get(&page) {
+                log.file.read_exact_at(place, log.offset(*frame) + FRAME_HEADER_BYTES).map_err(fail)?;
+            }
+        }
+        Ok(())
     }
 }
 

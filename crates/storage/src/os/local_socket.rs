@@ -29,6 +29,12 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// True for a process of the same user, or of root.
+    pub fn is_trusted(self) -> bool {
+        // SAFETY: a question to the system.
+        self.user == 0 || self.user == unsafe { libc::geteuid() }
+    }
+
     /// True if the process is stopped, as by SIGSTOP, and answers nothing until it is continued; `false` where that is not known. One that is
     /// traced stops for a moment at each call, and does not count.
     pub fn is_stopped(self) -> bool {
@@ -153,6 +159,17 @@ impl LocalListener {
         })?;
         // SAFETY: the call has made it, and nobody else has it.
         Ok(LocalSocket { socket: Socket::of(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) }) })
+    }
+
+    /// The next stream; `None` where none waits.
+    ///
+    /// # Errors
+    /// As for [`LocalListener::accept`].
+    pub fn accept_waiting(&self) -> io::Result<Option<LocalSocket>> {
+        let mut waits = libc::pollfd { fd: self.socket.raw(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one structure, which outlives the call.
+        let count = uninterrupted(|| unsafe { libc::poll(&raw mut waits, 1, 0) as isize })?;
+        if count == 0 { Ok(None) } else { self.accept().map(Some) }
     }
 
     /// Accepts no more; a thread that waits for a stream goes on with an error.

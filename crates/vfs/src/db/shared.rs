@@ -8,6 +8,7 @@
 //! 2. `owned` and `multi_process` are never both set.
 //! 3. Only the holder of `tail` writes behind the end of the database, or moves it.
 
+use crate::sync::changed_pages::ChangedPages;
 use crate::sync::group_board::Board;
 use crate::sync::group_changes::GroupChanges;
 use litefoot_storage::sync::Mutex;
@@ -44,6 +45,8 @@ pub struct Shared {
     board: OnceLock<Arc<Board>>,
     /// What the last commits have changed, for members that keep pages.
     changes: GroupChanges,
+    /// What has changed, for those that look at the database from outside.
+    changed: ChangedPages,
 }
 
 impl Default for Shared {
@@ -61,6 +64,7 @@ impl Default for Shared {
             promises: AtomicU64::new(0),
             board: OnceLock::new(),
             changes: GroupChanges::default(),
+            changed: ChangedPages::default(),
         }
     }
 }
@@ -81,7 +85,7 @@ impl Shared {
     /// This process becomes the owner, or is the owner no more.
     pub fn set_owned(&self, owned: bool) {
         // Recovery, and others, may have changed anything.
-        self.changes.forget();
+        self.forget_changes();
         self.owned.store(owned, Ordering::SeqCst);
         if let Some(board) = self.board.get() {
             board.set_open(owned);
@@ -127,13 +131,25 @@ impl Shared {
 
     /// The database begins, or ceases, to be used by SQLite's own protocol.
     pub fn set_multi_process(&self, multi_process: bool) {
-        self.changes.forget();
+        self.forget_changes();
         self.multi_process.store(multi_process, Ordering::SeqCst);
     }
 
     /// What the last commits have changed.
     pub(crate) fn changes(&self) -> &GroupChanges {
         &self.changes
+    }
+
+    /// What has changed, for those that look at the database from outside.
+    #[inline]
+    pub(crate) fn changed(&self) -> &ChangedPages {
+        &self.changed
+    }
+
+    /// Anything may have changed.
+    fn forget_changes(&self) {
+        self.changes.forget();
+        self.changed.note_all();
     }
 
     /// Nothing is known of the file any more: another process may change it.

@@ -318,6 +318,19 @@ fn likely_page_bytes(written: usize, len: u64) -> usize {
     if is_size && len.is_multiple_of(written as u64) { written } else { 512 }
 }
 
+/// Others look which pages have changed.
+fn note_for_watchers(database: &OpenDatabase, held: &DirtyPages, page_bytes: usize) {
+    let changed = database.db().shared().changed();
+    if !changed.are_watched() {
+        return;
+    }
+    if page_bytes == held.page_bytes() {
+        changed.note(held.page_numbers().iter().copied(), held.len() / page_bytes as u64);
+    } else {
+        changed.note_all();
+    }
+}
+
 /// Members keep pages. Where it is not known which have changed, they keep none.
 fn note_for_members(database: &OpenDatabase, held: &DirtyPages, is_known: bool) {
     let changes = database.db().shared().changes();
@@ -330,6 +343,7 @@ fn commit(database: &Arc<OpenDatabase>, held: &mut DirtyPages) -> Result<()> {
     }
     let durability = if held.sync_wanted { Durability::Durable } else { Durability::Buffered };
     let page_bytes = held.new_page_bytes()?;
+    note_for_watchers(database, held, page_bytes);
     let committed = database.rollback_log().commit(database, held, durability);
     // Also where that has failed: readers go on with what is in the file then.
     database.cache().publish(database.db(), database.rollback_log(), held.changed_numbers(), page_bytes);

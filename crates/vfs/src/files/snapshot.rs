@@ -11,18 +11,12 @@
 //! 2. A connection that has written has pages of its own in SQLite's cache: it gets no snapshot.
 //! 3. Where it is not certain which frames the connection sees, there is no snapshot.
 
-use crate::cache::read_committed;
-use crate::commit::wal::Wal;
 use crate::db::page_bytes_in;
 use crate::files::main_db::MainFile;
 use crate::open::OpenDatabase;
+use crate::open::committed_pages::{CommittedPages, PageSources};
 use crate::scan::PageReader;
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The header of the log, and of each of its frames (<https://www.sqlite.org/walformat.html>).
-const WAL_HEADER: u64 = 32;
-const FRAME_HEADER: u64 = 24;
 
 /// Where the header of a database has what a snapshot looks at.
 const HEADER_BYTES: usize = 100;
@@ -35,10 +29,7 @@ const UTF_8: u8 = 1;
 /// The pages that a transaction sees.
 pub(crate) struct Snapshot {
     database: Arc<OpenDatabase>,
-    wal: Option<Arc<Wal>>,
-    /// By page number: the newest frame that the transaction sees.
-    frames: HashMap<u32, u32>,
-    page_bytes: usize,
+    source: PageSources,
     usable_bytes: usize,
     pages: u32,
 }
@@ -80,15 +71,18 @@ impl MainFile {
         // Of several frames of a page, the last one stays.
         let frames = frames.into_iter().map(|(frame, page)| (page, frame)).collect();
         let database = self.database.clone();
-        let snapshot = Snapshot { database, wal, frames, page_bytes, usable_bytes: page_bytes, pages };
+        let source = PageSources { wal, frames, page_bytes };
+        let snapshot = Snapshot { database, source, usable_bytes: page_bytes, pages };
         snapshot.check_header(by_slots)
     }
 }
 
 impl Snapshot {
     fn check_header(self, by_slots: bool) -> std::result::Result<Snapshot, &'static str> {
-        let mut header = vec![0; self.page_bytes];
-        if !self.read(1, &mut header) || page_bytes_in(&header[..HEADER_BYTES]) as usize != self.page_bytes {
+        let mut header = vec![0; self.source.page_bytes];
+        if !self.read(1, &mut header)
+            || page_bytes_in(&header[..HEADER_BYTES]) as usize != self.source.page_bytes
+        {
             return Err("its header cannot be read");
         }
         if header[WRITE_VERSION] == WAL_VERSION && !by_slots {
@@ -97,42 +91,18 @@ impl Snapshot {
         if header[ENCODING] > UTF_8 {
             return Err("its texts are UTF-16");
         }
-        let usable_bytes = self.page_bytes - usize::from(header[RESERVED]);
+        let usable_bytes = self.source.page_bytes - usize::from(header[RESERVED]);
         // SQLite refuses less.
         if usable_bytes < 480 {
             return Err("its header cannot be read");
         }
         Ok(Snapshot { usable_bytes, ..self })
     }
-
-    /// How many pages from a number on are in no frame, up to a limit.
-    fn pages_in_file(&self, first: u32, most: usize) -> usize {
-        if self.frames.is_empty() {
-            return most;
-        }
-        (first..).take(most).take_while(|page| !self.frames.contains_key(page)).count()
-    }
-
-    /// Reads what the database file and the rollback log have.
-    fn read_file(&self, buf: &mut [u8], offset: u64) -> bool {
-        let db = self.database.db();
-        if db.shared().is_multi_process() {
-            return db.data().read_at(buf, offset).is_ok_and(|read| read == buf.len());
-        }
-        read_committed(db, &**self.database.rollback_log(), buf, offset).is_ok()
-    }
-
-    fn read_frame(&self, frame: u32, buf: &mut [u8]) -> bool {
-        let offset =
-            WAL_HEADER + u64::from(frame - 1) * (FRAME_HEADER + self.page_bytes as u64) + FRAME_HEADER;
-        let read = |wal: &Arc<Wal>| wal.read(self.database.db(), buf, offset);
-        self.wal.as_ref().map(read).is_some_and(|read| read.is_ok_and(|read| read == self.page_bytes))
-    }
 }
 
 impl PageReader for Snapshot {
     fn page_bytes(&self) -> usize {
-        self.page_bytes
+        self.source.page_bytes
     }
 
     fn usable_bytes(&self) -> usize {
@@ -144,29 +114,14 @@ impl PageReader for Snapshot {
     }
 
     fn read(&self, first: u32, buf: &mut [u8]) -> bool {
-        let mut page = first;
-        let mut rest = buf;
-        while rest.len() >= self.page_bytes {
-            let in_file = self.pages_in_file(page, rest.len() / self.page_bytes);
-            let pages = in_file.max(1);
-            let (part, behind) = rest.split_at_mut(pages * self.page_bytes);
-            let is_read = match self.frames.get(&page) {
-                Some(frame) if in_file == 0 => self.read_frame(*frame, part),
-                _ => self.read_file(part, u64::from(page - 1) * self.page_bytes as u64),
-            };
-            if !is_read {
-                return false;
-            }
-            (page, rest) = (page.saturating_add(pages as u32), behind);
-        }
-        true
+        CommittedPages { database: &self.database, source: &self.source }.read(first, buf)
     }
 
     fn read_ahead(&self, first: u32, count: u32) {
         if first == 0 {
             return;
         }
-        let page_bytes = self.page_bytes as u64;
+        let page_bytes = self.source.page_bytes as u64;
         self.database
             .db()
             .data()

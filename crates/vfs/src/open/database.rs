@@ -19,6 +19,7 @@ use crate::open::group::{GroupEnd, OwnGroup};
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
 use crate::open::idle::Idle;
+use crate::open::looks::Looks;
 use crate::open::ownership::Ownership;
 use crate::open::take_over::Recovery;
 use crate::options::Options;
@@ -65,6 +66,7 @@ pub struct OpenDatabase {
     pub(super) weak_self: OnceLock<Weak<OpenDatabase>>,
     pub(super) serves_group: AtomicBool,
     pub(super) group_end: GroupEnd,
+    pub(super) looks: Looks,
     /// Dropped last: whoever finds the name free finds the file closed.
     pub(super) group: OwnGroup,
 }
@@ -142,6 +144,7 @@ impl OpenDatabase {
             weak_self: OnceLock::new(),
             serves_group: AtomicBool::new(false),
             group_end: GroupEnd::default(),
+            looks: Looks::default(),
             group: OwnGroup::default(),
         }
     }
@@ -224,11 +227,30 @@ impl OpenDatabase {
 
     /// Writes to the database file what readers will see, unless a sync has failed before.
     pub fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.note_for_watchers(buf.len() as u64, offset);
         self.cache.write(&self.db, buf, offset)
+    }
+
+    /// Notes that a page is written for those that look at the database from outside. In WAL mode the log has had it before.
+    fn note_for_watchers(&self, page_bytes: u64, offset: u64) {
+        let changed = self.db.shared().changed();
+        if !changed.are_watched() || self.wal().is_some() {
+            return;
+        }
+        match (self.db.file_len(), u32::try_from(offset / page_bytes.max(1) + 1)) {
+            (Ok(len), Ok(number)) if page_bytes >= 512 && offset.is_multiple_of(page_bytes) => {
+                changed.note([number].into_iter(), len / page_bytes);
+            }
+            _ => changed.note_all(),
+        }
     }
 
     /// Cuts the database file, or extends it, and readers see it.
     pub fn set_len(&self, len: u64) -> Result<()> {
+        let changed = self.db.shared().changed();
+        if changed.are_watched() && self.wal().is_none() {
+            changed.note_all();
+        }
         self.cache.set_len(&self.db, len)
     }
 
@@ -440,11 +462,11 @@ impl TxnTarget for OpenDatabase {
     }
 
     fn write(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.cache.write(&self.db, buf, offset)
+        OpenDatabase::write(self, buf, offset)
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.cache.set_len(&self.db, len)
+        OpenDatabase::set_len(self, len)
     }
 
     fn before_behind_end(&self, end: u64) -> Result<()> {

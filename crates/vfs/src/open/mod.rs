@@ -18,12 +18,15 @@
 //! | `capture_host` | the database, for the capture of a connection |
 //! | `checkpointer` | writing the log to the database file while commits go on |
 //! | `idle` | a checkpoint of a database at rest |
+//! | `committed_pages` | the pages of a moment that was committed |
+//! | `looks` | what has changed, for a process that ships it, without a visit |
 //! | `at_exit` | what waits, and logs that are kept, when the process exits |
 //! | `log_inspect`, `export_sql` | looking at a log that waits, and its transactions as SQL |
 
 pub mod at_exit;
 pub(crate) mod capture_host;
 pub(crate) mod checkpointer;
+pub(crate) mod committed_pages;
 pub mod database;
 pub(crate) mod delta_recovery;
 mod export_sql;
@@ -33,6 +36,7 @@ pub(crate) mod handover;
 pub(crate) mod idle;
 mod internal_connection;
 pub mod log_inspect;
+pub mod looks;
 #[cfg(test)]
 mod of_test;
 mod open_tier;

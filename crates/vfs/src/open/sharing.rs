@@ -36,6 +36,7 @@ use crate::db::durable_names::remove_void_journal;
 use crate::db::{Companion, tier};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
+use crate::open::looks::meet_askers;
 use crate::open::ownership::Attention;
 use crate::open::{open_tier, take_over};
 use crate::stats::{Stats, process_that_opened};
@@ -116,6 +117,11 @@ impl Sharing {
     /// The attempts so far to change the state: one has all locks for a moment.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts.load(Ordering::SeqCst)
+    }
+
+    /// An attempt begins, or has ended.
+    pub(super) fn note_attempt(&self) {
+        self.attempts.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A transaction begins: where another process waits in its `open`, that comes first, and so does the way back.
@@ -288,6 +294,7 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
             settle(database);
             if !is_simulated(database) {
                 database.db.stats_page().note_shared(process_that_opened(database.db.file().id()));
+                meet_askers(database);
             }
             // A reader may be leaving just now.
             return Some(GLANCE);

@@ -42,6 +42,7 @@ pub(crate) const CHANGE_WORD: usize = 2;
 /// Behind two bytes, half a word: the size of a page.
 const SIZE_WORD: usize = 3;
 pub(super) const LAST_FRAME_WORD: usize = 4;
+pub(super) const PAGES_WORD: usize = 5;
 pub(super) const FRAME_SUM_WORD: usize = 6;
 const SALT_WORD: usize = 8;
 pub(super) const SUM_WORD: usize = 10;

@@ -27,9 +27,11 @@
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::wal_index::{
-    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, SeenLog, WalIndex,
-    WalIndexState,
+    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, PAGES_WORD, READ_SLOTS, SeenLog,
+    WalIndex, WalIndexState,
 };
+use crate::sync::wal_index_sharing::read_header;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) const READ_MARK_WORDS: usize = 25;
@@ -88,7 +90,21 @@ impl WalIndex {
             }
             (mark, word(BACKFILL_WORD)?)
         };
-        (backfilled + 1..=last).map(|frame| Some((frame, self.page_of_frame(frame)?))).collect()
+        self.pages_of_frames(backfilled + 1, last)
+    }
+
+    /// The frames that are published and not in the database file yet, in their order, each with its page, and the pages of the
+    /// database, where the log has any frame; `None` where there is no index. Nobody writes, or makes a checkpoint.
+    pub fn published_frames(&self) -> Option<(Vec<(u32, u32)>, Option<u32>)> {
+        let (header, backfilled) = {
+            let state = self.state();
+            let is_current = state.file.is_none() && !self.renewed.load(Ordering::SeqCst);
+            let first = state.regions.first().filter(|_| is_current)?;
+            (read_header(first)?, state.word(BACKFILL_WORD)?.load(Ordering::SeqCst))
+        };
+        let last = header[LAST_FRAME_WORD];
+        let pages = (last > 0).then_some(header[PAGES_WORD]);
+        Some((self.pages_of_frames(backfilled + 1, last)?, pages))
     }
 
     /// The log of the index, while no other process may change it.
@@ -101,11 +117,23 @@ impl WalIndex {
 
     /// The page of a frame that counts.
     pub(crate) fn page_of_frame(&self, frame: u32) -> Option<u32> {
-        let place = frame.checked_sub(1)? as usize + FIRST_BYTES / size_of::<u32>();
-        let region = self.map(place / FRAMES_OF_REGION, REGION_BYTES, false).ok().flatten()?;
-        // SAFETY: half of a region are page numbers, and regions are aligned; SQLite writes a frame's number before the frame
-        // counts, and not again while a reader sees it.
-        Some(unsafe { *region.as_ptr().cast::<u32>().add(place % FRAMES_OF_REGION) })
+        self.pages_of_frames(frame, frame)?.pop().map(|(_, page)| page)
+    }
+
+    /// The same of frames that follow one another, each with its page.
+    fn pages_of_frames(&self, first: u32, last: u32) -> Option<Vec<(u32, u32)>> {
+        let mut region = (usize::MAX, NonNull::dangling());
+        let mut page_of = |frame: u32| {
+            let place = frame.checked_sub(1)? as usize + FIRST_BYTES / size_of::<u32>();
+            let number = place / FRAMES_OF_REGION;
+            if region.0 != number {
+                region = (number, self.map(number, REGION_BYTES, false).ok().flatten()?);
+            }
+            // SAFETY: half of a region are page numbers, and regions are aligned; SQLite writes a frame's number before the frame
+            // counts, and not again while a reader sees it.
+            Some((frame, unsafe { *region.1.as_ptr().cast::<u32>().add(place % FRAMES_OF_REGION) }))
+        };
+        (first..=last).map(&mut page_of).collect()
     }
 
     /// Sees to it that a reader finds a mark for what is published, where a slot is free: it need not change one itself. The caller holds the

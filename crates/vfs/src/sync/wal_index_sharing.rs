@@ -379,7 +379,7 @@ fn broken(file: &ShmFile) -> Error {
 }
 
 /// The header of the index, where it is whole. Under the write slot.
-fn read_header(first: &Region) -> Option<[u32; COPY_WORDS]> {
+pub(super) fn read_header(first: &Region) -> Option<[u32; COPY_WORDS]> {
     // SAFETY: a region is far larger.
     let word = |number| unsafe { first.word(number) }.load(Ordering::SeqCst);
     let [header, copy] = [0, COPY_WORDS].map(|start| std::array::from_fn(|place| word(start + place)));

@@ -1,7 +1,9 @@
 //! The way into a database beside the application that uses it: as `litefoot backup` goes.
 
 use crate::commands::backup::source::{Source, is_complete};
+use litefoot::looks::{self, Asker};
 use litefoot_ship::source::Door;
+use litefoot_ship::source::owner::{Answer, Owner, Told};
 use litefoot_ship::{Error, Result};
 use litefoot_terminal::Failure;
 use rusqlite::Connection;
@@ -32,5 +34,33 @@ impl Door for Beside {
 
     fn is_complete(&self, is_wal: bool) -> Result<bool> {
         is_complete(&self.0, is_wal).map_err(|failure| self.error(&failure))
+    }
+
+    fn owner(&self) -> Option<Box<dyn Owner>> {
+        Some(Box::new(Litefoot(Asker::new(&self.0))))
+    }
+}
+
+/// An application on litefoot.
+struct Litefoot(Asker);
+
+impl Owner for Litefoot {
+    fn changes(&mut self) -> Answer {
+        match self.0.changes() {
+            looks::Answer::Part(part) => Answer::Told(Told {
+                page_size: part.page_bytes,
+                pages: part.pages,
+                numbers: part.numbers,
+                data: part.data,
+                is_last: part.is_last,
+            }),
+            looks::Answer::Company => Answer::Company,
+            looks::Answer::Busy => Answer::Busy,
+            looks::Answer::Nobody => Answer::Nobody,
+        }
+    }
+
+    fn page(&mut self, number: u32, to: &mut [u8]) -> bool {
+        self.0.page(number, to)
     }
 }

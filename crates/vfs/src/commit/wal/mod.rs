@@ -196,7 +196,9 @@ impl Wal {
         if let WalWritten::Commit(transaction) = written {
             self.schema.store(frames.schema(), Ordering::Release);
             db.file_end().note_needed(frames.database_bytes());
-            tier::note_commit(db, frames.numbers(transaction.first..transaction.end), frames.page_bytes());
+            let numbers = frames.numbers(transaction.first..transaction.end);
+            db.shared().changed().note(numbers.clone(), frames.database_pages().into());
+            tier::note_commit(db, numbers, frames.page_bytes());
         }
         drop(frames);
         match written {

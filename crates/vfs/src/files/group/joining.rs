@@ -64,12 +64,6 @@ fn build() -> String {
     format!("{} {}", env!("CARGO_PKG_VERSION"), if cfg!(target_endian = "big") { "big" } else { "little" })
 }
 
-/// True for a process of the same user, or of root.
-fn is_trusted(peer: Peer) -> bool {
-    // SAFETY: a question to the system.
-    peer.user == 0 || peer.user == unsafe { libc::geteuid() }
-}
-
 impl Vfs {
     /// Opens a database as a member, where an owner serves it; else this process may become the owner.
     pub(in crate::files) fn join_group(
@@ -120,7 +114,7 @@ impl Vfs {
                 Err(_) => return Ok(Met::Stranger),
             };
             if let Some(socket) = connected {
-                let Some(owner) = socket.peer().ok().filter(|peer| is_trusted(*peer)) else {
+                let Some(owner) = socket.peer().ok().filter(|peer| peer.is_trusted()) else {
                     return Ok(Met::Stranger);
                 };
                 if owner.is_stopped() {
@@ -203,7 +197,7 @@ fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase
     while let Ok(socket) = listener.accept() {
         let Some(database) = database.upgrade() else { return };
         // One that comes at the end looks for the next owner.
-        if !socket.peer().is_ok_and(is_trusted) || database.group_end().has_begun() {
+        if !socket.peer().is_ok_and(Peer::is_trusted) || database.group_end().has_begun() {
             continue;
         }
         // Where there is no thread, the member finds the stream closed, and tries again for a while.

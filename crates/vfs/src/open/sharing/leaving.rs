@@ -67,7 +67,7 @@ pub(super) fn leave(database: &OpenDatabase, waited: Duration) -> bool {
         return true;
     }
     let mut locks = database.sharing().file_locks.change();
-    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
+    database.sharing().note_attempt();
     let left = database.locks.while_unwritten(|handles| {
         database.wal_index.while_nobody_writes(|is_free| {
             // One that began meanwhile: it needs the slots.
@@ -85,7 +85,7 @@ pub(super) fn leave(database: &OpenDatabase, waited: Duration) -> bool {
                 .is_ok()
         })
     });
-    database.sharing().attempts.fetch_add(1, Ordering::SeqCst);
+    database.sharing().note_attempt();
     let is_done = left.flatten().unwrap_or(false);
     if is_done {
         note_left(database, since.elapsed());

@@ -337,7 +337,7 @@ impl WalFrames {
     }
 
     /// The same in the order of the frames, which is mostly that of the pages.
-    pub fn numbers(&self, frames: Range<usize>) -> impl Iterator<Item = u32> {
+    pub fn numbers(&self, frames: Range<usize>) -> impl Iterator<Item = u32> + Clone {
         self.frames.get(frames).unwrap_or_default().iter().map(|frame| frame.page_number)
     }
 

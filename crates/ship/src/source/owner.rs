@@ -1,0 +1,403 @@
+//! Looking through the owner: a process on litefoot that has the database open tells what changed, and nobody opens the file.
+//!
+//! # Why
+//! To the owner a visit is another process: it brings everything home, and goes on in SQLite's own protocol for a while. Its commits then
+//! cost what they cost without litefoot.
+//!
+//! # Invariants
+//! 1. The owner tells of a page until it was told, and not again before that page changes. So pages that were told are kept until their
+//!    moment is accepted, or a visit has read everything.
+//! 2. Pages are of one moment only when the owner has nothing left to tell.
+//! 3. At most [`MOST_BYTES`] are kept. What is more is read by a visit.
+
+use super::PageMap;
+use super::scan::Found;
+use super::view::View;
+use crate::{Error, Result};
+use litefoot_ltx::{Checksum, lock_page};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Most bytes of pages that are kept until their moment is complete.
+const MOST_BYTES: usize = 64 << 20;
+/// The time in which an owner that was visited is expected to be alone again.
+const RETURN: Duration = Duration::from_millis(1500);
+/// How long it is visited at once where it was not.
+const IMPATIENCE: Duration = Duration::from_secs(10);
+/// How long a transaction is waited for before the database is visited.
+const LONGEST_BUSY: Duration = Duration::from_secs(5);
+
+/// The owner of a database.
+pub trait Owner: Send {
+    /// What has changed since the last question.
+    fn changes(&mut self) -> Answer;
+    /// Reads a page that has not changed since; `false` where it may have.
+    fn page(&mut self, number: u32, to: &mut [u8]) -> bool;
+}
+
+/// What an owner answers.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Pages that may have changed.
+    Told(Told),
+    /// Others have the database open, or had it just now.
+    Company,
+    /// A transaction is in the way.
+    Busy,
+    /// There is none.
+    Nobody,
+}
+
+/// Pages that may have changed, or some of them.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Bytes of a page.
+    pub page_size: u32,
+    /// The number of pages of the database.
+    pub pages: u32,
+    /// The pages, and their bytes one behind the other.
+    pub numbers: Vec<u32>,
+    /// Their bytes.
+    pub data: Vec<u8>,
+    /// True where these are all.
+    pub is_last: bool,
+}
+
+/// What is to be done.
+pub enum Way {
+    /// The owner has told everything of this moment.
+    Through(Moment),
+    /// Nothing now: the owner will answer soon.
+    Wait,
+    /// The database is to be visited.
+    Visit,
+}
+
+/// The size of a database at a moment of which everything is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    page_size: u32,
+    pages: u32,
+}
+
+/// An owner, and what it has told.
+pub struct Looks {
+    path: PathBuf,
+    owner: RefCell<Box<dyn Owner>>,
+    /// Pages that were told, and are not accepted yet.
+    told: BTreeMap<u32, Box<[u8]>>,
+    bytes: usize,
+    /// True until a visit has read everything.
+    wants_visit: bool,
+    visited: Option<Instant>,
+    /// When it was last found to have company longer than expected.
+    in_vain: Option<Instant>,
+    busy: Option<Instant>,
+    /// True if a page was asked for that has changed behind the moment.
+    is_past: Cell<bool>,
+}
+
+impl Looks {
+    /// The looks of a database.
+    pub fn new(path: &Path, owner: Box<dyn Owner>) -> Looks {
+        Looks {
+            path: path.to_owned(),
+            owner: RefCell::new(owner),
+            told: BTreeMap::new(),
+            bytes: 0,
+            wants_visit: true,
+            visited: None,
+            in_vain: None,
+            busy: None,
+            is_past: Cell::new(false),
+        }
+    }
+
+    /// Asks the owner until it has told everything. `known` are the pages of the last moment.
+    pub fn ask(&mut self, known: Option<&PageMap>, may_wait: bool) -> Way {
+        loop {
+            let answer = self.owner.get_mut().changes();
+            if !matches!(answer, Answer::Busy) {
+                self.busy = None;
+            }
+            match answer {
+                Answer::Nobody => return Way::Visit,
+                _ if self.wants_visit => return Way::Visit,
+                Answer::Told(told) => {
+                    self.in_vain = None;
+                    let Some(known) = known.filter(|known| known.page_size() == told.page_size) else {
+                        return self.give_up();
+                    };
+                    self.keep(&told, known);
+                    if self.bytes > MOST_BYTES {
+                        return self.give_up();
+                    }
+                    if told.is_last {
+                        self.is_past.set(false);
+                        return Way::Through(Moment { page_size: told.page_size, pages: told.pages });
+                    }
+                }
+                Answer::Company => return self.wait_for_company(may_wait),
+                Answer::Busy => {
+                    let since = *self.busy.get_or_insert_with(Instant::now);
+                    let waits = may_wait && since.elapsed() < LONGEST_BUSY;
+                    return if waits { Way::Wait } else { self.give_up() };
+                }
+            }
+        }
+    }
+
+    /// Whoever visits keeps an owner from being alone again. But others may be there anyway.
+    fn wait_for_company(&mut self, may_wait: bool) -> Way {
+        let is_recent =
+            |since: Option<Instant>, time| since.is_some_and(|since: Instant| since.elapsed() < time);
+        if may_wait && !is_recent(self.in_vain, IMPATIENCE) && is_recent(self.visited, RETURN) {
+            return Way::Wait;
+        }
+        if !is_recent(self.in_vain, IMPATIENCE) {
+            self.in_vain = Some(Instant::now());
+        }
+        Way::Visit
+    }
+
+    /// What was told is not enough.
+    fn give_up(&mut self) -> Way {
+        self.wants_visit = true;
+        Way::Visit
+    }
+
+    /// Keeps pages that are not as they were.
+    fn keep(&mut self, told: &Told, known: &PageMap) {
+        let size = told.page_size as usize;
+        for (number, data) in told.numbers.iter().zip(told.data.chunks_exact(size)) {
+            self.forget(*number);
+            if known.get(*number) != Some(Checksum::of_page(*number, data)) {
+                self.bytes += data.len();
+                self.told.insert(*number, data.into());
+            }
+        }
+    }
+
+    fn forget(&mut self, number: u32) {
+        if let Some(page) = self.told.remove(&number) {
+            self.bytes -= page.len();
+        }
+    }
+
+    /// A visit has read everything, or what was told is accepted.
+    pub fn clear(&mut self) {
+        self.told.clear();
+        self.bytes = 0;
+    }
+
+    /// A visit has read everything.
+    pub fn visited(&mut self) {
+        self.clear();
+        (self.wants_visit, self.visited) = (false, Some(Instant::now()));
+    }
+
+    /// True if a page was asked for that was not of the moment any more: the next moment has to be taken.
+    pub fn is_past(&self) -> bool {
+        self.is_past.get()
+    }
+
+    /// The pages of a moment, and which of them changed; `None` where the owner has not told enough.
+    pub fn find(&self, moment: Moment, known: &PageMap) -> Option<Found> {
+        let mut found = Found::of(known.clone());
+        let old = known.len().min(moment.pages);
+        found.map.resize(old);
+        for (number, data) in self.told.range(..=moment.pages) {
+            let is_page = *number != lock_page(moment.page_size);
+            if is_page && found.map.set(*number, Checksum::of_page(*number, data)) {
+                found.changed.push(*number);
+            }
+        }
+        let is_there = |number| number == lock_page(moment.page_size) || self.told.contains_key(&number);
+        if !(old + 1..=moment.pages).all(is_there) {
+            return None;
+        }
+        found.map.resize(moment.pages);
+        Some(found)
+    }
+}
+
+/// A moment that an owner has told.
+pub struct ToldView<'a> {
+    /// Who has told it.
+    pub looks: &'a Looks,
+    /// The moment.
+    pub moment: Moment,
+}
+
+impl View for ToldView<'_> {
+    fn page_size(&self) -> u32 {
+        self.moment.page_size
+    }
+
+    fn pages(&self) -> u32 {
+        self.moment.pages
+    }
+
+    fn read(&self, first: u32, to: &mut [u8]) -> Result<()> {
+        for (number, place) in (first..).zip(to.chunks_mut(self.moment.page_size as usize)) {
+            if let Some(data) = self.looks.told.get(&number) {
+                place.copy_from_slice(data);
+            } else if !self.looks.owner.borrow_mut().page(number, place) {
+                self.looks.is_past.set(true);
+                return Err(Error::local(&self.looks.path, "a page has changed meanwhile"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    const SIZE: usize = 512;
+
+    /// An owner that says what it was told to.
+    #[derive(Clone, Default)]
+    struct Scripted(Arc<Mutex<VecDeque<Answer>>>);
+
+    impl Scripted {
+        fn say(&self, answers: impl IntoIterator<Item = Answer>) {
+            self.0.lock().unwrap().extend(answers);
+        }
+    }
+
+    impl Owner for Scripted {
+        fn changes(&mut self) -> Answer {
+            self.0.lock().unwrap().pop_front().expect("nobody asks further")
+        }
+
+        fn page(&mut self, number: u32, to: &mut [u8]) -> bool {
+            to.fill(number as u8);
+            number != 9
+        }
+    }
+
+    fn told(pages: &[(u32, u8)], count: u32, is_last: bool) -> Answer {
+        Answer::Told(Told {
+            page_size: SIZE as u32,
+            pages: count,
+            numbers: pages.iter().map(|(number, _)| *number).collect(),
+            data: pages.iter().flat_map(|(_, byte)| [*byte; SIZE]).collect(),
+            is_last,
+        })
+    }
+
+    /// Pages that have their number as each byte.
+    fn known(count: u32) -> PageMap {
+        let mut map = PageMap::new(SIZE as u32);
+        (1..=count).for_each(|page| {
+            map.set(page, Checksum::of_page(page, &[page as u8; SIZE]));
+        });
+        map
+    }
+
+    /// Looks behind a visit.
+    fn looks() -> (Scripted, Looks) {
+        let owner = Scripted::default();
+        let mut looks = Looks::new(Path::new("a.db"), Box::new(owner.clone()));
+        looks.visited();
+        (owner, looks)
+    }
+
+    fn moment(way: Way) -> Moment {
+        match way {
+            Way::Through(moment) => moment,
+            Way::Wait => panic!("it waits"),
+            Way::Visit => panic!("it visits"),
+        }
+    }
+
+    #[test]
+    fn parts_are_a_moment_once_nothing_is_left() {
+        let (owner, mut looks) = looks();
+        let known = known(4);
+        // The second word of a page counts, and one that is as it was is no change.
+        owner.say([
+            told(&[(1, 70), (2, 2), (3, 3)], 4, false),
+            told(&[(1, 71), (2, 72)], 4, false),
+            told(&[(1, 1), (5, 5), (6, 6)], 6, true),
+        ]);
+        let moment = moment(looks.ask(Some(&known), true));
+        let found = looks.find(moment, &known).unwrap();
+        assert_eq!((&found.changed[..], found.map.len()), (&[2, 5, 6][..], 6));
+        let view = ToldView { looks: &looks, moment };
+        let mut pages = [0; 3 * SIZE];
+        view.read(1, &mut pages).unwrap();
+        assert_eq!([pages[0], pages[SIZE], pages[2 * SIZE]], [1, 72, 3]);
+        assert!(!looks.is_past() && view.read(9, &mut pages[..SIZE]).is_err() && looks.is_past());
+        // Not accepted: it is told once, and kept.
+        owner.say([told(&[], 6, true)]);
+        let again = looks.ask(Some(&known), true);
+        assert_eq!(looks.find(self::moment(again), &known).unwrap().changed, [2, 5, 6]);
+        looks.clear();
+        owner.say([told(&[], 4, true)]);
+        let none = looks.ask(Some(&known), true);
+        assert!(looks.find(self::moment(none), &known).unwrap().changed.is_empty());
+        owner.say([told(&[(6, 6)], 6, true)]);
+        let gap = looks.ask(Some(&known), true);
+        assert!(looks.find(self::moment(gap), &known).is_none(), "page 5 was not told");
+    }
+
+    #[test]
+    fn a_database_that_is_cut_has_its_pages_cut() {
+        let (owner, mut looks) = looks();
+        let known = known(6);
+        owner.say([told(&[(2, 20), (5, 50)], 6, false), told(&[(1, 10)], 3, true)]);
+        let moment = moment(looks.ask(Some(&known), true));
+        let found = looks.find(moment, &known).unwrap();
+        assert_eq!((&found.changed[..], found.map.len()), (&[1, 2][..], 3));
+    }
+
+    #[test]
+    fn a_visit_is_made_where_the_owner_is_not_enough() {
+        let known = known(4);
+        for (answers, known, may_wait) in [
+            (vec![Answer::Nobody], Some(&known), true),
+            (vec![told(&[(1, 1)], 1, true)], None, true),
+            (vec![Answer::Busy], Some(&known), false),
+            (vec![Answer::Company], Some(&known), false),
+        ] {
+            let (owner, mut looks) = looks();
+            owner.say(answers);
+            assert!(matches!(looks.ask(known, may_wait), Way::Visit));
+        }
+        let owner = Scripted::default();
+        owner.say([told(&[], 4, true)]);
+        let mut looks = Looks::new(Path::new("a.db"), Box::new(owner.clone()));
+        assert!(matches!(looks.ask(Some(&known), true), Way::Visit), "not before a visit");
+        looks.visited();
+        // What was told of another size, or too much of, is gone: a visit has to read it.
+        let mut large = PageMap::new(1024);
+        large.set(1, Checksum::of_page(1, &[1; 1024]));
+        owner.say([told(&[(1, 9)], 1, true), told(&[], 4, true)]);
+        assert!(matches!(looks.ask(Some(&large), true), Way::Visit));
+        assert!(matches!(looks.ask(Some(&known), true), Way::Visit));
+    }
+
+    #[test]
+    fn an_owner_that_was_visited_is_waited_for_and_one_with_company_is_not() {
+        let (owner, mut looks) = looks();
+        let known = known(4);
+        owner.say([Answer::Company, Answer::Busy]);
+        assert!(matches!(looks.ask(Some(&known), true), Way::Wait));
+        assert!(matches!(looks.ask(Some(&known), true), Way::Wait));
+        looks.visited = looks.visited.and_then(|visited| visited.checked_sub(RETURN));
+        owner.say([Answer::Company, Answer::Company]);
+        assert!(matches!(looks.ask(Some(&known), true), Way::Visit));
+        looks.visited();
+        assert!(matches!(looks.ask(Some(&known), true), Way::Visit), "others are there");
+        owner.say([told(&[], 4, true), Answer::Company]);
+        moment(looks.ask(Some(&known), true));
+        assert!(matches!(looks.ask(Some(&known), true), Way::Wait), "they have left");
+    }
+}

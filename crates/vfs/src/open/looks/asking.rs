@@ -1,0 +1,131 @@
+//! The shipper's end of the stream of a look.
+
+use super::{
+    BUSY, CHANGES, COMPANY, DONE, GREETING, MOST_BYTES, PAGE, PLACES, Part, REPLY_BYTES, bytes_of, name_of,
+    numbers_of, receive,
+};
+use litefoot_storage::file::FileId;
+use litefoot_storage::os::{LocalListener, LocalSocket};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How long an answer may take. An owner that is stopped gives none.
+const PATIENCE_MS: u32 = 5000;
+
+/// The end of a shipper: it listens for the owner of a database, and asks it.
+pub struct Asker {
+    path: PathBuf,
+    /// The file that it listens for.
+    id: FileId,
+    listener: Option<LocalListener>,
+    stream: Option<LocalSocket>,
+}
+
+/// What an owner answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// What has changed.
+    Part(Part),
+    /// Others have the database open, besides the owner that was.
+    Company,
+    /// A transaction is in the way.
+    Busy,
+    /// No owner is connected: the database has to be visited, and an owner that is visited connects.
+    Nobody,
+}
+
+impl Asker {
+    /// Listens for the owner of the database at a path, from the first question on.
+    pub fn new(path: &Path) -> Asker {
+        Asker { path: path.to_owned(), id: FileId { device: 0, inode: 0 }, listener: None, stream: None }
+    }
+
+    /// Another file may have the name: that has another owner.
+    fn follow(&mut self) -> io::Result<u32> {
+        let file = fs::metadata(&self.path)?;
+        let id = FileId { device: file.dev(), inode: file.ino() };
+        if id != self.id || self.listener.is_none() {
+            self.id = id;
+            self.stream = None;
+            let bind = |place| LocalListener::bind(&name_of(id, place)).ok().flatten();
+            self.listener = (0..PLACES).find_map(bind);
+        }
+        Ok(file.uid())
+    }
+
+    /// Accepts the newest owner that waits.
+    fn accept(&mut self, file_user: u32) {
+        while let Some(Ok(Some(socket))) = self.listener.as_ref().map(LocalListener::accept_waiting) {
+            let is_believed = |user| socket.peer().is_ok_and(|peer| peer.is_trusted() || peer.user == user);
+            let mut greeting = GREETING.map(|_| 0);
+            let greeted = is_believed(file_user)
+                && socket.set_timeout(PATIENCE_MS).is_ok()
+                && receive(&socket, &mut greeting).is_ok()
+                && greeting == GREETING;
+            if greeted {
+                self.stream = Some(socket);
+            }
+        }
+    }
+
+    /// Asks what has changed since the last time: where that was a last part, since then, and everything at first.
+    pub fn changes(&mut self) -> Answer {
+        let Ok(file_user) = self.follow() else { return Answer::Nobody };
+        self.accept(file_user);
+        match self.ask(CHANGES, 0) {
+            Some((DONE, part)) => Answer::Part(part),
+            Some((COMPANY, _)) => Answer::Company,
+            Some((BUSY, _)) => Answer::Busy,
+            _ => Answer::Nobody,
+        }
+    }
+
+    /// Reads a page that has not changed since the last part; `false` where it may have, or nobody answers.
+    pub fn page(&mut self, number: u32, to: &mut [u8]) -> bool {
+        match self.ask(PAGE, number) {
+            Some((DONE, part)) if part.data.len() == to.len() => {
+                to.copy_from_slice(&part.data);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn ask(&mut self, kind: u32, number: u32) -> Option<(u32, Part)> {
+        let answer = ask(self.stream.as_ref()?, kind, number);
+        if answer.is_err() {
+            // Nobody knows how far the owner has come.
+            self.stream = None;
+        }
+        answer.ok()
+    }
+}
+
+fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> {
+    let request: Vec<u8> = bytes_of(&[kind, number]).collect();
+    socket.send(&request, None)?;
+    let mut head = [0; REPLY_BYTES];
+    receive(socket, &mut head)?;
+    let words: Vec<u32> = numbers_of(&head).collect();
+    let [status, page_bytes, pages, count, last] = words[..] else { return Err(odd()) };
+    let bytes = u64::from(count) * u64::from(page_bytes);
+    // One page may be of any size.
+    if page_bytes > 1 << 16 || bytes > (MOST_BYTES as u64).max(page_bytes.into()) {
+        return Err(odd());
+    }
+    let mut numbers = vec![0; count as usize * 4];
+    receive(socket, &mut numbers)?;
+    let mut data = vec![0; bytes as usize];
+    receive(socket, &mut data)?;
+    let numbers: Vec<u32> = numbers_of(&numbers).collect();
+    if status == DONE && kind == CHANGES && !numbers.is_sorted_by(|one, next| one < next) {
+        return Err(odd());
+    }
+    Ok((status, Part { page_bytes, pages, numbers, data, is_last: last == 1 }))
+}
+
+fn odd() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}

@@ -1,0 +1,122 @@
+//! Looks: what has changed in a database, told to a process that ships it, without a visit.
+//!
+//! # Why
+//! A shipper that opens the file is a visitor: the owner brings everything home, and goes on in SQLite's own protocol for a while. With a
+//! look each second that would be for ever. So a shipper listens at a name, and visits once. The owner learns of the visit, finds the
+//! shipper at the name, and connects. From then on the shipper asks over that stream, and does not open the file.
+//!
+//! ```text
+//! shipper                                   owner
+//! Asker, listens at litefoot-look-<file>
+//! opens the file                   ------>  lease: somebody is there
+//!                                  <------  connects; a thread answers
+//! closes the file                  ------>  alone again
+//! "what has changed?"              ------>  while nobody writes: copies the pages that commits have noted
+//!                                  <------  the pages
+//! ```
+//!
+//! # Promises
+//! 1. Without a shipper an application pays an attempt to connect for each visitor, and for each commit a look at a flag.
+//! 2. The parts that were told up to a last one are the database at the moment of that: a page that changes in between is told again.
+//! 3. Transactions wait for a look while it copies [`MOST_BYTES`] at most. None fails because of it.
+//! 4. Nothing is told that a power cut could take back where a reader would wait for it.
+//! 5. The owner answers its own user and root. The shipper believes its own user, root, and the one whom the file belongs to.
+//!
+//! # Bytes
+//! Numbers are those of the machine: both ends are on it.
+//!
+//! ```text
+//! owner, once: "LFLOOK01"
+//! request      kind u32 (1 what has changed, 2 a page that has not), number u32 (of the page)
+//! reply        status u32 (1 as asked for, 2 others have the database open, 3 a transaction is in the way, 4 the page has changed)
+//!              page_bytes u32, pages u32, count u32, last u32 (1: nothing is left)
+//!              count numbers u32, ascending, then as many pages
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `moment` | the pages of the owner, while nobody writes |
+//! | `answering` | the owner's end of the stream |
+//! | `asking` | the shipper's end |
+
+mod answering;
+mod asking;
+mod moment;
+
+pub(super) use answering::meet_askers;
+pub use asking::{Answer, Asker};
+
+use litefoot_storage::file::FileId;
+use litefoot_storage::os::LocalSocket;
+use std::io;
+use std::sync::atomic::AtomicU8;
+
+/// What has changed, or the first part of that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Bytes of a page; 0 where there is none.
+    pub page_bytes: u32,
+    /// Pages of the database.
+    pub pages: u32,
+    /// The pages that are new or may have changed, ascending.
+    pub numbers: Vec<u32>,
+    /// Their bytes, one behind the other.
+    pub data: Vec<u8>,
+    /// True if nothing is left: with the parts before it is the database of this moment.
+    pub is_last: bool,
+}
+
+/// The shippers of one database that its owner has connected to.
+#[derive(Default)]
+pub(crate) struct Looks {
+    /// One bit for each place.
+    met: AtomicU8,
+}
+
+/// Shippers that can look at one database at a time.
+const PLACES: u32 = 4;
+
+/// Most bytes of pages that one look copies.
+const MOST_BYTES: usize = 1 << 20;
+
+const GREETING: [u8; 8] = *b"LFLOOK01";
+const REQUEST_BYTES: usize = 8;
+const REPLY_BYTES: usize = 20;
+
+/// Kinds of requests.
+const CHANGES: u32 = 1;
+const PAGE: u32 = 2;
+
+/// How a request was answered.
+const DONE: u32 = 1;
+const COMPANY: u32 = 2;
+const BUSY: u32 = 3;
+const CHANGED: u32 = 4;
+
+/// The name at which a shipper of a file listens.
+fn name_of(id: FileId, place: u32) -> String {
+    format!("litefoot-look-{:x}-{:x}-{place}", id.device, id.inode)
+}
+
+/// Numbers as bytes.
+fn bytes_of(numbers: &[u32]) -> impl Iterator<Item = u8> {
+    numbers.iter().flat_map(|number| number.to_ne_bytes())
+}
+
+/// Bytes as numbers.
+fn numbers_of(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
+}
+
+/// Receives exactly so many bytes.
+fn receive(socket: &LocalSocket, mut bytes: &mut [u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        // A descriptor that comes along is nobody's.
+        let (count, _) = socket.receive(bytes)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes = bytes.get_mut(count..).unwrap_or_default();
+    }
+    Ok(())
+}
