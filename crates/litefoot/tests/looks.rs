@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
-use litefoot::Connection;
+mod support;
+
 use litefoot::looks::{Answer, Asker, Part};
 use litefoot::rusqlite::{Connection as Stock, ffi};
 use litefoot::stats::Published;
+use litefoot::{CommitLogForm, Connection, Options, Vfs};
 use litefoot_sim::Random;
-use litefoot_storage::file::FileId;
+use litefoot_storage::file::{FileId, FileKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use support::{Gate, HookedOsMedium};
 use tempfile::TempDir;
 
 /// Another process opens the file, reads nothing, and closes it.
@@ -248,6 +251,44 @@ fn copies_are_moments_and_writers_notice_nothing() {
         });
         assert_eq!(refused.into_inner(), 0, "{mode} {writers}");
     }
+}
+
+/// A commit that others may see already waits for its sync: what ships it waits as well.
+#[test]
+fn what_a_power_cut_could_take_back_is_not_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.db");
+    let (gate, pass) = Gate::new();
+    let medium = HookedOsMedium::new(move |kind: FileKind, durable| {
+        pass(kind, durable);
+    });
+    let options = Options { commit_log: CommitLogForm::Deltas, ..Options::default() };
+    let vfs = Vfs::builder("looks-at-a-gate").medium(medium).options(options).register().unwrap();
+    let db = vfs.open(&path).unwrap();
+    db.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t(a INTEGER PRIMARY KEY, b)").unwrap();
+    let mut copy = Copy::new(&path);
+    copy.follow();
+    // The first commits may be pages.
+    (0..30).for_each(|_| db.execute_batch("INSERT INTO t(b) VALUES ('before')").unwrap());
+    copy.follow();
+    gate.arm();
+    let is_durable = AtomicBool::new(false);
+    let _db = std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            db.execute_batch("INSERT INTO t(b) VALUES ('at the gate')").unwrap();
+            db
+        });
+        gate.wait_until_reached();
+        let looker = scope.spawn(|| (copy.follow(), is_durable.load(Ordering::SeqCst)));
+        std::thread::sleep(Duration::from_millis(200));
+        is_durable.store(true, Ordering::SeqCst);
+        gate.open();
+        let (told, was_durable) = looker.join().unwrap();
+        assert!(told == 0 || was_durable, "{told} pages of a commit that is not durable");
+        writer.join().unwrap()
+    });
+    copy.follow();
+    assert!(copy.bytes.windows(11).any(|bytes| bytes == b"at the gate"));
 }
 
 /// The end of the application ends the stream; the next owner is met at its first visitor.

@@ -3,16 +3,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use litefoot::Vfs;
-use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result};
-use litefoot_storage::os::OsMedium;
-use litefoot_storage::pass_on;
+use litefoot_storage::file::FileKind;
 use litefoot_testkit::sqlite::{number, stock};
-use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use support::HookedOsMedium;
 
 const VISITS: u32 = 12;
 /// A commit may last longer than a visitor waits for it, where the machine is busy.
@@ -22,40 +22,12 @@ const MOST_REFUSED: u32 = VISITS / 4;
 const SYNC: Duration = Duration::from_millis(15);
 
 /// The files of this machine, on a slow device.
-struct Slow(OsMedium);
-
-struct SlowFile {
-    file: Arc<dyn File>,
-    is_database: bool,
-}
-
-impl Medium for Slow {
-    pass_on!(0: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
-
-    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let file = self.0.open(path, kind, mode)?;
-        Ok(Arc::new(SlowFile { file, is_database: kind == FileKind::Database }))
-    }
-}
-
-impl File for SlowFile {
-    pass_on!(file: read_at, read_vectored_at, write_vectored_at, write_durable_at, stamp, set_stamp, len, set_len);
-    pass_on!(file: allocate, id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, release_lease);
-
-    fn raw_descriptor(&self) -> Option<RawFd> {
-        self.file.raw_descriptor()
-    }
-
-    fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
-        self.file.take_lease(on_break)
-    }
-
-    fn sync(&self) -> Result<()> {
-        if self.is_database {
+fn slow() -> Arc<HookedOsMedium> {
+    HookedOsMedium::new(|kind, durable| {
+        if durable && kind == FileKind::Database {
             std::thread::sleep(SYNC);
         }
-        self.file.sync()
-    }
+    })
 }
 
 /// Visits one after the other, each of which has the file open for a moment before it reads; how many were refused. The database stays
@@ -110,7 +82,7 @@ fn a_visitor_that_was_let_in_beside_a_transaction_does_not_meet_its_commit() {
     const ROUNDS: u32 = 8;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.db");
-    let vfs = Vfs::builder("beside-a-transaction").medium(Arc::new(Slow(OsMedium))).register().unwrap();
+    let vfs = Vfs::builder("beside-a-transaction").medium(slow()).register().unwrap();
     let mut db = vfs.open(&path).unwrap();
     db.busy_timeout(Duration::from_secs(60)).unwrap();
     db.execute_batch("CREATE TABLE t(x)").unwrap();
@@ -166,7 +138,7 @@ fn a_visitor_reads_beside_a_commit_that_waits_for_a_reader() {
 fn a_visitor_meets_no_last_close_of_a_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.db");
-    let vfs = Vfs::builder("last-closes").medium(Arc::new(Slow(OsMedium))).register().unwrap();
+    let vfs = Vfs::builder("last-closes").medium(slow()).register().unwrap();
     vfs.open(&path).unwrap().execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(x)").unwrap();
     let ends = AtomicBool::new(false);
     let refused = std::thread::scope(|scope| {

@@ -6,6 +6,7 @@
 mod buckets;
 mod follow;
 mod litestream;
+mod looks;
 mod rows;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,13 +3,16 @@
 #![allow(dead_code)]
 
 use litefoot_sim::SimMedium;
-use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result, Stamp};
+use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result, Stamp};
+use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
 use std::io::IoSlice;
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Told of the kind of the file, and whether the call makes something durable.
 pub type Hook = Arc<dyn Fn(FileKind, bool) + Send + Sync>;
@@ -47,7 +50,7 @@ impl Gate {
 
     /// Waits until a write waits.
     pub fn wait_until_reached(&self) {
-        self.reached.recv().unwrap();
+        self.reached.recv_timeout(Duration::from_secs(60)).unwrap();
     }
 
     /// Lets the write go on.
@@ -95,5 +98,56 @@ impl File for HookedFile {
     fn set_stamp(&self) -> Result<Stamp> {
         (self.hook)(self.kind, true);
         self.file.set_stamp()
+    }
+}
+
+/// The same over files of this machine, for tests with other processes.
+pub struct HookedOsMedium {
+    medium: OsMedium,
+    hook: Hook,
+}
+
+impl HookedOsMedium {
+    pub fn new(hook: impl Fn(FileKind, bool) + Send + Sync + 'static) -> Arc<HookedOsMedium> {
+        Arc::new(HookedOsMedium { medium: OsMedium, hook: Arc::new(hook) })
+    }
+}
+
+struct HookedOsFile {
+    file: Arc<dyn File>,
+    kind: FileKind,
+    hook: Hook,
+}
+
+impl Medium for HookedOsMedium {
+    pass_on!(medium: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
+
+    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let file = self.medium.open(path, kind, mode)?;
+        Ok(Arc::new(HookedOsFile { file, kind, hook: self.hook.clone() }))
+    }
+}
+
+impl File for HookedOsFile {
+    pass_on!(file: read_at, read_vectored_at, stamp, set_stamp, len, set_len);
+    pass_on!(file: allocate, id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, release_lease);
+
+    fn raw_descriptor(&self) -> Option<RawFd> {
+        self.file.raw_descriptor()
+    }
+    fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
+        self.file.take_lease(on_break)
+    }
+    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        (self.hook)(self.kind, false);
+        self.file.write_vectored_at(bufs, offset)
+    }
+    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
+        (self.hook)(self.kind, true);
+        self.file.write_durable_at(bufs, offset)
+    }
+    fn sync(&self) -> Result<()> {
+        (self.hook)(self.kind, true);
+        self.file.sync()
     }
 }
