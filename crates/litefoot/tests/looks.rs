@@ -206,6 +206,15 @@ fn looks_are_no_visits_and_tell_what_has_changed() {
     }
 }
 
+/// Ends what runs beside it.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Threads move amounts, without a busy timeout where one writes alone. Each whole copy has all of the money, and nobody is refused.
 #[test]
 fn copies_are_moments_and_writers_notice_nothing() {
@@ -235,6 +244,8 @@ fn copies_are_moments_and_writers_notice_nothing() {
                     }
                 });
             }
+            // Also where something is wrong.
+            let _ends = Ends(&is_over);
             for number in 0..60 {
                 copy.follow();
                 let copied = directory.path().join(format!("copy{number}.db"));
@@ -247,7 +258,6 @@ fn copies_are_moments_and_writers_notice_nothing() {
                 let sound: String = stock.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
                 assert_eq!((sum, sound.as_str()), (20_000, "ok"), "{mode} {writers} {number}");
             }
-            is_over.store(true, Ordering::Relaxed);
         });
         assert_eq!(refused.into_inner(), 0, "{mode} {writers}");
     }
