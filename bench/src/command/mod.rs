@@ -61,6 +61,7 @@ Examples:
   litefoot bench visitors --case latency          what a visit adds, and what it leaves behind
   litefoot bench ship --case latency              lag of rows in PostgreSQL, and what the application feels
   litefoot bench ship-kills --rounds 10000        device, shipper, line and PostgreSQL killed
+  litefoot bench ship-fleet --seconds 3600        a hundred devices with a bad line, for an hour
   litefoot bench random --sequences 1000          random statements, compared with SQLite
   litefoot bench peers                            other stores, too, once litefoot-peers is built
   litefoot bench --all --report out               everything, and a page of it: out/report.html

@@ -152,6 +152,13 @@ pub const ALL: &[Experiment] = &[
         run: ship::run_kills,
     },
     Experiment {
+        name: "ship-fleet",
+        description: "a hundred devices with a bad line to one collector, or one that is away for thirty days: nothing is lost or doubled",
+        measures: false,
+        flags: &[Flag::Count, Flag::Seconds, Flag::Case],
+        run: ship::run_fleet,
+    },
+    Experiment {
         name: "visitors",
         description: "sqlite3, backups, copies and kills beside a working application: nothing stale, nothing lost",
         measures: false,

@@ -11,6 +11,8 @@
 //! | `server` | PostgreSQL |
 //! | `line` | a line that counts, and breaks |
 //! | `kills` | `ship-kills` |
+//! | `fleet` | `ship-fleet` |
+//! | `comparison` | is everything there, once and in order? |
 //!
 //! Figures of `ship`, by cases (`--case wire`, `latency`, `disk`). `tick` is an interval of 1 s, `zero` the interval 0, `off` no shipper. A side is
 //! `litefoot` or `stock`.
@@ -26,6 +28,8 @@
 //! | `disk_bytes_per_commit.off.SIDE`, `disk_flushes_per_commit.off.SIDE` | the application alone |
 
 mod application;
+mod comparison;
+mod fleet;
 mod kills;
 mod line;
 mod server;
@@ -39,6 +43,7 @@ use crate::report::Figures;
 use crate::{Error, Result};
 use application::{Application, Committed, Plan, Workload};
 pub(crate) use application::{CHILD, run as be_shipped};
+pub(super) use fleet::run as run_fleet;
 pub(super) use kills::run as run_kills;
 use line::Line;
 use server::Server;

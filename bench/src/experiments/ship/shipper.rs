@@ -75,8 +75,18 @@ impl Shipping {
 
     /// A collector at a port.
     pub(super) fn collect(&self, port: u16, to: &str) -> Result<Service> {
-        let listen = format!("127.0.0.1:{port}");
-        self.start(self.command(&["collect", "--listen", &listen, "--to", to]), "collect.said")
+        self.start(self.collector(port, to), "collect.said")
+    }
+
+    fn collector(&self, port: u16, to: &str) -> Command {
+        self.command(&["collect", "--listen", &format!("127.0.0.1:{port}"), "--to", to])
+    }
+
+    /// The same with a directory of its own for temporary files.
+    pub(super) fn collect_in(&self, port: u16, to: &str, temporary: &Path) -> Result<Service> {
+        let mut command = self.collector(port, to);
+        command.env("TMPDIR", temporary);
+        self.start(command, "collect.said")
     }
 
     fn start(&self, mut command: Command, said: &str) -> Result<Service> {
