@@ -22,7 +22,7 @@ use super::comparison::{self, prepare, source_of};
 use super::line::Line;
 use super::server::Server;
 use super::shipper::{Service, Shipping};
-use super::{Side, failed, sqlite};
+use super::{Side, delivered, failed, sqlite, wait_for_delivery};
 use crate::experiments::commit::work_directory;
 use crate::harness::Progress;
 use crate::options::Options;
@@ -109,7 +109,9 @@ fn fleet(
     progress.begin("devices", devices);
     let mut all = Vec::new();
     for number in 0..devices {
-        all.push(Device::start(parent, &centre.url(), number, (PER_S, 0))?);
+        let mut device = Device::new(parent, &centre.url(), number, (PER_S, 0))?;
+        device.application = Some(device.run()?);
+        all.push(device);
         progress.advance(1)?;
     }
     centre.line.set_bad(true);
@@ -147,17 +149,16 @@ fn away(
 ) -> Result<Figures> {
     let commits = if options.quick { QUICK_AWAY_COMMITS } else { AWAY_COMMITS };
     let centre = Centre::start(parent, server, options.seed)?;
-    let mut device = Device::start(parent, &centre.url(), 0, (AWAY_PER_S, commits))?;
+    let before = delivered(server)?;
+    let device = Device::new(parent, &centre.url(), 0, (AWAY_PER_S, commits))?;
     // Something has arrived before it goes.
-    std::thread::sleep(Duration::from_secs(3));
+    wait_for_delivery(server, before, &device.shipping)?;
     centre.line.lead_to(0);
     centre.line.cut();
     progress.begin("commits", 1);
     let mut peaks = Peaks::default();
-    let application = device.application.take();
-    let ended = application.map(|application| application.finish(false));
+    let committed = device.run()?.finish(false).map_err(Error::Wrong)?;
     peaks.look(std::slice::from_ref(&device), &centre);
-    let committed = ended.transpose().map_err(Error::Wrong)?.unwrap_or_default();
     progress.advance(1)?;
     centre.line.lead_to(centre.port);
     let mut figures = Figures::new();
@@ -240,7 +241,7 @@ fn end(
 
 impl Device {
     /// A device that commits so many times a second, and in all; 0 without an end.
-    fn start(parent: &Path, url: &str, number: u64, (per_s, commits): (u32, u32)) -> Result<Device> {
+    fn new(parent: &Path, url: &str, number: u64, (per_s, commits): (u32, u32)) -> Result<Device> {
         let scratch = tempfile::tempdir_in(parent).map_err(|error| failed(parent, error))?;
         let database = scratch.path().join("app.db");
         let journal = if number.is_multiple_of(2) { "wal" } else { "delete" };
@@ -250,10 +251,13 @@ impl Device {
         let source = source_of(scratch.path())?;
         let plan =
             Plan { database, side: Side::Litefoot, workload: Workload::Mixed, per_s, commits, seed: number };
-        let application = Application::start(&plan).map_err(|error| failed(parent, error))?;
         let shipper = shipping.serve()?;
         let name = format!("device {number}, {journal}");
-        Ok(Device { name, plan, shipping, application: Some(application), shipper, source, scratch })
+        Ok(Device { name, plan, shipping, application: None, shipper, source, scratch })
+    }
+
+    fn run(&self) -> Result<Application> {
+        Application::start(&self.plan).map_err(|error| failed(self.scratch.path(), error))
     }
 
     fn end(mut self, server: &Server) -> Result<comparison::Compared> {
