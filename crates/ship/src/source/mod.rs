@@ -196,13 +196,16 @@ impl Source {
         for _ in 0..ATTEMPTS {
             // First of all: what is written later is looked at later.
             let stamp = Stamp::take(&self.path)?;
-            let moment = match looks.ask(self.map.as_ref(), may_wait) {
+            // To look for an owner may open the file.
+            let turn = (!looks.is_connected()).then(|| Turn::take(&self.path));
+            let way = looks.ask(self.map.as_ref(), may_wait);
+            drop(turn);
+            let moment = match way {
                 Way::Through(moment) => moment,
                 Way::Wait => return Ok(Some(false)),
                 Way::Visit => return Ok(None),
             };
-            let found = self.map.as_ref().and_then(|known| looks.find(moment, known));
-            let Some(found) = found else { return Ok(None) };
+            let Some(found) = looks.find(moment, self.map.as_ref()) else { return Ok(None) };
             let gathered = self.gather_found(&ToldView { looks, moment }, found, gather);
             if looks.is_past() {
                 continue;
@@ -225,7 +228,7 @@ impl Source {
             let Some(Looked { found, stamp }) = looked else { continue };
             self.stamp = Some(stamp);
             if let Some(looks) = &mut self.looks {
-                looks.visited();
+                looks.note_visit();
             }
             return Ok(found.is_some_and(|found| self.accept(found)));
         }

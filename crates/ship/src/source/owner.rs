@@ -31,6 +31,8 @@ const LONGEST_BUSY: Duration = Duration::from_secs(5);
 
 /// The owner of a database.
 pub trait Owner: Send {
+    /// True if it has answered. Without that, to look for it may open the file for a moment.
+    fn is_connected(&self) -> bool;
     /// What has changed since the last question.
     fn changes(&mut self) -> Answer;
     /// Reads a page that has not changed since; `false` where it may have.
@@ -107,12 +109,17 @@ impl Looks {
             owner: RefCell::new(owner),
             told: BTreeMap::new(),
             bytes: 0,
-            wants_visit: true,
+            wants_visit: false,
             visited: None,
             in_vain: None,
             busy: None,
             is_past: Cell::new(false),
         }
+    }
+
+    /// True if the owner has answered before.
+    pub fn is_connected(&self) -> bool {
+        self.owner.borrow().is_connected()
     }
 
     /// Asks the owner until it has told everything. `known` are the pages of the last moment.
@@ -125,12 +132,10 @@ impl Looks {
             match answer {
                 Answer::Nobody => return Way::Visit,
                 _ if self.wants_visit => return Way::Visit,
+                Answer::Told(told) if told.page_size == 0 => return Way::Visit,
                 Answer::Told(told) => {
                     self.in_vain = None;
-                    let Some(known) = known.filter(|known| known.page_size() == told.page_size) else {
-                        return self.give_up();
-                    };
-                    self.keep(&told, known);
+                    self.keep(&told, known.filter(|known| known.page_size() == told.page_size));
                     if self.bytes > MOST_BYTES {
                         return self.give_up();
                     }
@@ -169,11 +174,12 @@ impl Looks {
     }
 
     /// Keeps pages that are not as they were.
-    fn keep(&mut self, told: &Told, known: &PageMap) {
+    fn keep(&mut self, told: &Told, known: Option<&PageMap>) {
         let size = told.page_size as usize;
         for (number, data) in told.numbers.iter().zip(told.data.chunks_exact(size)) {
             self.forget(*number);
-            if known.get(*number) != Some(Checksum::of_page(*number, data)) {
+            let before = known.and_then(|known| known.get(*number));
+            if before != Some(Checksum::of_page(*number, data)) {
                 self.bytes += data.len();
                 self.told.insert(*number, data.into());
             }
@@ -193,7 +199,7 @@ impl Looks {
     }
 
     /// A visit has read everything.
-    pub fn visited(&mut self) {
+    pub fn note_visit(&mut self) {
         self.clear();
         (self.wants_visit, self.visited) = (false, Some(Instant::now()));
     }
@@ -204,9 +210,10 @@ impl Looks {
     }
 
     /// The pages of a moment, and which of them changed; `None` where the owner has not told enough.
-    pub fn find(&self, moment: Moment, known: &PageMap) -> Option<Found> {
-        let mut found = Found::of(known.clone());
-        let old = known.len().min(moment.pages);
+    pub fn find(&self, moment: Moment, known: Option<&PageMap>) -> Option<Found> {
+        let known = known.filter(|known| known.page_size() == moment.page_size).cloned();
+        let mut found = Found::of(known.unwrap_or_else(|| PageMap::new(moment.page_size)));
+        let old = found.map.len().min(moment.pages);
         found.map.resize(old);
         for (number, data) in self.told.range(..=moment.pages) {
             let is_page = *number != lock_page(moment.page_size);
@@ -276,6 +283,10 @@ mod tests {
             self.0.lock().unwrap().pop_front().expect("nobody asks further")
         }
 
+        fn is_connected(&self) -> bool {
+            true
+        }
+
         fn page(&mut self, number: u32, to: &mut [u8]) -> bool {
             to.fill(number as u8);
             number != 9
@@ -305,7 +316,7 @@ mod tests {
     fn looks() -> (Scripted, Looks) {
         let owner = Scripted::default();
         let mut looks = Looks::new(Path::new("a.db"), Box::new(owner.clone()));
-        looks.visited();
+        looks.note_visit();
         (owner, looks)
     }
 
@@ -328,7 +339,7 @@ mod tests {
             told(&[(1, 1), (5, 5), (6, 6)], 6, true),
         ]);
         let moment = moment(looks.ask(Some(&known), true));
-        let found = looks.find(moment, &known).unwrap();
+        let found = looks.find(moment, Some(&known)).unwrap();
         assert_eq!((&found.changed[..], found.map.len()), (&[2, 5, 6][..], 6));
         let view = ToldView { looks: &looks, moment };
         let mut pages = [0; 3 * SIZE];
@@ -338,14 +349,29 @@ mod tests {
         // Not accepted: it is told once, and kept.
         owner.say([told(&[], 6, true)]);
         let again = looks.ask(Some(&known), true);
-        assert_eq!(looks.find(self::moment(again), &known).unwrap().changed, [2, 5, 6]);
+        assert_eq!(looks.find(self::moment(again), Some(&known)).unwrap().changed, [2, 5, 6]);
         looks.clear();
         owner.say([told(&[], 4, true)]);
         let none = looks.ask(Some(&known), true);
-        assert!(looks.find(self::moment(none), &known).unwrap().changed.is_empty());
+        assert!(looks.find(self::moment(none), Some(&known)).unwrap().changed.is_empty());
         owner.say([told(&[(6, 6)], 6, true)]);
         let gap = looks.ask(Some(&known), true);
-        assert!(looks.find(self::moment(gap), &known).is_none(), "page 5 was not told");
+        assert!(looks.find(self::moment(gap), Some(&known)).is_none(), "page 5 was not told");
+    }
+
+    /// Without a visit before, and behind a change of the size of its pages.
+    #[test]
+    fn all_pages_are_told_where_none_is_known() {
+        for known in [None, Some(PageMap::new(1024))] {
+            let owner = Scripted::default();
+            let mut looks = Looks::new(Path::new("a.db"), Box::new(owner.clone()));
+            owner.say([told(&[(1, 1), (2, 2)], 2, true)]);
+            let moment = moment(looks.ask(known.as_ref(), true));
+            assert_eq!(looks.find(moment, known.as_ref()).unwrap().changed, [1, 2]);
+            owner.say([told(&[(3, 3)], 4, true)]);
+            let moment = self::moment(looks.ask(known.as_ref(), true));
+            assert!(looks.find(moment, known.as_ref()).is_none(), "page 4 was not told");
+        }
     }
 
     #[test]
@@ -354,7 +380,7 @@ mod tests {
         let known = known(6);
         owner.say([told(&[(2, 20), (5, 50)], 6, false), told(&[(1, 10)], 3, true)]);
         let moment = moment(looks.ask(Some(&known), true));
-        let found = looks.find(moment, &known).unwrap();
+        let found = looks.find(moment, Some(&known)).unwrap();
         assert_eq!((&found.changed[..], found.map.len()), (&[1, 2][..], 3));
     }
 
@@ -363,7 +389,6 @@ mod tests {
         let known = known(4);
         for (answers, known, may_wait) in [
             (vec![Answer::Nobody], Some(&known), true),
-            (vec![told(&[(1, 1)], 1, true)], None, true),
             (vec![Answer::Busy], Some(&known), false),
             (vec![Answer::Company], Some(&known), false),
         ] {
@@ -371,17 +396,21 @@ mod tests {
             owner.say(answers);
             assert!(matches!(looks.ask(known, may_wait), Way::Visit));
         }
-        let owner = Scripted::default();
+        // What was too much is gone: a visit has to read it.
+        let (owner, mut looks) = looks();
+        let pages: Vec<(u32, u8)> = (1..=2000).map(|number| (number, 0)).collect();
+        let count = MOST_BYTES / SIZE / pages.len() + 1;
+        for part in 0..count as u32 {
+            let pages: Vec<(u32, u8)> =
+                pages.iter().map(|(number, byte)| (part * 2000 + number, *byte)).collect();
+            owner.say([told(&pages, 1 << 20, false)]);
+        }
+        assert!(matches!(looks.ask(None, true), Way::Visit));
         owner.say([told(&[], 4, true)]);
-        let mut looks = Looks::new(Path::new("a.db"), Box::new(owner.clone()));
-        assert!(matches!(looks.ask(Some(&known), true), Way::Visit), "not before a visit");
-        looks.visited();
-        // What was told of another size, or too much of, is gone: a visit has to read it.
-        let mut large = PageMap::new(1024);
-        large.set(1, Checksum::of_page(1, &[1; 1024]));
-        owner.say([told(&[(1, 9)], 1, true), told(&[], 4, true)]);
-        assert!(matches!(looks.ask(Some(&large), true), Way::Visit));
         assert!(matches!(looks.ask(Some(&known), true), Way::Visit));
+        looks.note_visit();
+        owner.say([told(&[], 4, true)]);
+        assert!(matches!(looks.ask(Some(&known), true), Way::Through(_)));
     }
 
     #[test]
@@ -394,7 +423,7 @@ mod tests {
         looks.visited = looks.visited.and_then(|visited| visited.checked_sub(RETURN));
         owner.say([Answer::Company, Answer::Company]);
         assert!(matches!(looks.ask(Some(&known), true), Way::Visit));
-        looks.visited();
+        looks.note_visit();
         assert!(matches!(looks.ask(Some(&known), true), Way::Visit), "others are there");
         owner.say([told(&[], 4, true), Answer::Company]);
         moment(looks.ask(Some(&known), true));

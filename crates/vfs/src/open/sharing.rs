@@ -286,6 +286,9 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
     let sharing = database.sharing();
     let asked = sharing.change.lock().asked;
     if let Some(asked) = asked {
+        if !is_simulated(database) && meet_askers(database) && has_only_knocked(database) {
+            return None;
+        }
         if sharing.change.lock().making.goes_on(Instant::now()) && !is_simulated(database) {
             return Some(making::PAUSE);
         }
@@ -294,7 +297,6 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
             settle(database);
             if !is_simulated(database) {
                 database.db.stats_page().note_shared(process_that_opened(database.db.file().id()));
-                meet_askers(database);
             }
             // A reader may be leaving just now.
             return Some(GLANCE);
@@ -337,6 +339,20 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
             returning::hold_back(database, returned).or_else(|| next_look(returned, is_quiet))
         }
     }
+}
+
+/// True if nobody waits at the door but a shipper, which has been met and opens nothing (`looks`): the lease can be had again at once. A visitor that has come
+/// at the same moment goes on, and finds the owner lock until everything is home.
+fn has_only_knocked(database: &OpenDatabase) -> bool {
+    if database.is_multi_process() {
+        return false;
+    }
+    release_lease(database);
+    let has_lease = matches!(take_lease(database), LeaseAnswer::Granted);
+    if has_lease {
+        settle(database);
+    }
+    has_lease
 }
 
 fn note_left(database: &OpenDatabase, cost: Duration) {

@@ -60,6 +60,10 @@ impl Owner for Litefoot {
         }
     }
 
+    fn is_connected(&self) -> bool {
+        self.0.is_connected()
+    }
+
     fn page(&mut self, number: u32, to: &mut [u8]) -> bool {
         self.0.page(number, to)
     }

@@ -13,11 +13,13 @@ use litefoot_storage::thread;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-/// Somebody has opened the file. Connects to the shippers of it that listen, and answers them from now on.
-pub(in crate::open) fn meet_askers(database: &Arc<OpenDatabase>) {
+/// Somebody is at the door. Connects to the shippers of the file that listen, and answers them from now on; `false` where there are none, or they
+/// are known.
+pub(in crate::open) fn meet_askers(database: &Arc<OpenDatabase>) -> bool {
     if !database.db.is_of_this_process() {
-        return;
+        return false;
     }
+    let before = database.looks.met.load(Ordering::SeqCst);
     let id = database.db.file().id();
     for place in 0..PLACES {
         let bit = 1_u8 << place;
@@ -41,6 +43,7 @@ pub(in crate::open) fn meet_askers(database: &Arc<OpenDatabase>) {
             database.looks.met.fetch_and(!bit, Ordering::SeqCst);
         }
     }
+    database.looks.met.load(Ordering::SeqCst) & !before != 0
 }
 
 fn answer_all(socket: &LocalSocket, there: &Weak<OpenDatabase>, marks: &Marks) {

@@ -8,9 +8,13 @@ use litefoot_storage::file::FileId;
 use litefoot_storage::os::{LocalListener, LocalSocket};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// How long an owner is waited for that has been told, and the time between two looks.
+const AT_THE_DOOR: Duration = Duration::from_millis(200);
+const GLANCE: Duration = Duration::from_millis(1);
 /// How long an answer may take. An owner that is stopped gives none.
 const PATIENCE_MS: u32 = 5000;
 
@@ -70,10 +74,34 @@ impl Asker {
         }
     }
 
-    /// Asks what has changed since the last time: where that was a last part, since then, and everything at first.
+    /// True if an owner has answered, as far as is known.
+    pub fn is_connected(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Tells an owner that somebody is at the door, and waits for it. The open that tells it is refused at once, and opens nothing.
+    ///
+    /// Where there is no owner the file is open for a moment: this process may have no locks on it meanwhile.
+    fn knock(&mut self, file_user: u32) {
+        let knocked = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        if !matches!(knocked, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+            return;
+        }
+        let begun = Instant::now();
+        while self.stream.is_none() && begun.elapsed() < AT_THE_DOOR {
+            std::thread::sleep(GLANCE);
+            self.accept(file_user);
+        }
+    }
+
+    /// Asks what has changed since the last time: where that was a last part, since then, and everything at first. Without an owner the file is
+    /// open for a moment: this process may have no locks on it meanwhile.
     pub fn changes(&mut self) -> Answer {
         let Ok(file_user) = self.follow() else { return Answer::Nobody };
         self.accept(file_user);
+        if self.stream.is_none() && self.listener.is_some() {
+            self.knock(file_user);
+        }
         match self.ask(CHANGES, 0) {
             Some((DONE, part)) => Answer::Part(part),
             Some((COMPANY, _)) => Answer::Company,

@@ -2,15 +2,14 @@
 //!
 //! # Why
 //! A shipper that opens the file is a visitor: the owner brings everything home, and goes on in SQLite's own protocol for a while. With a
-//! look each second that would be for ever. So a shipper listens at a name, and visits once. The owner learns of the visit, finds the
-//! shipper at the name, and connects. From then on the shipper asks over that stream, and does not open the file.
+//! look each second that would be for ever. So a shipper listens at a name, and knocks: it opens the file in a way that the owner's lease refuses
+//! at once. The owner is told, finds the shipper at the name, and connects. It stays the owner.
 //!
 //! ```text
 //! shipper                                   owner
 //! Asker, listens at litefoot-look-<file>
-//! opens the file                   ------>  lease: somebody is there
+//! open, O_NONBLOCK: refused        ------>  lease: somebody is at the door
 //!                                  <------  connects; a thread answers
-//! closes the file                  ------>  alone again
 //! "what has changed?"              ------>  while nobody writes: copies the pages that commits have noted
 //!                                  <------  the pages
 //! ```
