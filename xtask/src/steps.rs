@@ -45,6 +45,29 @@ pub const FRONT: &[Step] = &[
         run: || process::cargo(&["test", "--workspace", "--locked"]),
     },
     Step {
+        name: "examples",
+        does: "the examples whose toolchains and packages are there; nothing is downloaded",
+        run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
+    },
+];
+
+/// The second lane: what compiles for itself, or keeps one processor busy. The suite is first, since it compiles for
+/// minutes without cargo. Clippy needs the build directory for as long on a fresh machine, and the first lane only runs what it has
+/// built meanwhile. Others are here so that both lanes end at the same time.
+pub const BESIDE: &[Step] = &[
+    Step {
+        name: "sqlite-suite",
+        does: "files of SQLite's own tests, on SQLite as it is and on litefoot",
+        run: || sqlite_suite::run(&["--short"]),
+    },
+    Step {
+        name: "lint",
+        does: "clippy has nothing to say",
+        run: || {
+            process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        },
+    },
+    Step {
         name: "end-to-end",
         does: "unmodified programs on litefoot: sqlite3, python3",
         run: || {
@@ -74,29 +97,6 @@ pub const FRONT: &[Step] = &[
             ];
             let arguments = [&["test", "--locked", "--workspace"], &tests[..], &["--", "--ignored"]];
             process::cargo(&arguments.concat())
-        },
-    },
-    Step {
-        name: "examples",
-        does: "the examples whose toolchains and packages are there; nothing is downloaded",
-        run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
-    },
-];
-
-/// The second lane: what compiles for itself, or keeps one processor busy. The suite is first, since it compiles for
-/// minutes without cargo. Clippy needs the build directory for as long on a fresh machine, and the first lane only runs what it has
-/// built meanwhile. The last steps are those for which the first lane would be late.
-pub const BESIDE: &[Step] = &[
-    Step {
-        name: "sqlite-suite",
-        does: "files of SQLite's own tests, on SQLite as it is and on litefoot",
-        run: || sqlite_suite::run(&["--short"]),
-    },
-    Step {
-        name: "lint",
-        does: "clippy has nothing to say",
-        run: || {
-            process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
         },
     },
     Step {

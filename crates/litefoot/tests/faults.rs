@@ -120,7 +120,7 @@ fn a_fault_costs_no_commit_that_was_acknowledged_and_leaves_none_that_failed() {
                 }
             }
         }
-        for bytes in (20_000..2_000_000).step_by(20_000) {
+        for bytes in (20_000..2_000_000).step_by(40_000) {
             check(synchronous, &Faults::full_at(bytes), format!("full at {bytes}"));
         }
     }

@@ -235,7 +235,7 @@ fn each_batch_arrives_once_over_a_line_that_breaks() {
     let mut device = Device::new(3);
     let mut random = fastrand::Rng::with_seed(4);
     let (mut retries, mut last) = (0, Position { epoch: 0, sequence: 0, token: 0 });
-    for number in 0..50 {
+    for number in 0..30 {
         let batch = device.batch();
         last = batch.position();
         proxy.set_bad(true);
