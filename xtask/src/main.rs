@@ -94,7 +94,7 @@ Usage: cargo xtask quick                  the check of two minutes: format, lint
        cargo xtask sqlite-suite [OPTION…] [FILE…]
        cargo xtask dist [TARGET…]         makes the packages in target/packages
        cargo xtask apps [NAME…]           real applications, on stock SQLite and on litefoot
-       cargo xtask boards | members | sqlite | miri | publish
+       cargo xtask boards | members | ship | sqlite | miri | publish
 
 Steps:"
     );

@@ -191,6 +191,31 @@ pub const APART: &[Step] = &[
         },
     },
     Step {
+        name: "ship",
+        does: "rows and backups with everything built in, at PostgreSQL, NATS, an S3 server and Litestream, where they are installed",
+        run: || {
+            process::cargo(&[
+                "test",
+                "--locked",
+                "-p",
+                "litefoot-cli",
+                "-p",
+                "litefoot-rowsink",
+                "-p",
+                "litefoot-ship",
+                "--features",
+                "litefoot-cli/cloud,litefoot-cli/nats,litefoot-cli/tls",
+                "--lib",
+                "--test",
+                "ship",
+                "--test",
+                "nats",
+                "--test",
+                "postgres",
+            ])
+        },
+    },
+    Step {
         name: "boards",
         does: "built for small boards as released, tried under emulation, and measured",
         run: boards::check,
