@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. No handle is at EXCLUSIVE, and none holds a slot of the wal-index exclusively: what was written is committed, and published. None
 //!    gets a lock or a slot meanwhile; it waits (`OpenDatabase::was_in_the_way`).
-//! 2. Pages that were taken from the marks are told, or everything is marked again.
+//! 2. A fork of the process waits until the locks of a moment are free again: a child could not free them.
+//! 3. Pages that were taken from the marks are told, or everything is marked again.
 
 use super::{MOST_BYTES, Part};
 use crate::cache::read_committed;
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::committed_pages::{CommittedPages, PageSources};
 use crate::sync::changed_pages::Marks;
+use crate::sync::forks::InSqlite;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -136,6 +138,7 @@ impl OpenDatabase {
     }
 
     fn while_nobody_writes<T>(&self, then: impl FnOnce() -> Result<Option<T>>) -> Result<Found<Option<T>>> {
+        let _no_fork = InSqlite::enter();
         let _one = self.ownership.becoming.lock();
         if self.is_multi_process() {
             return Ok(Found::Company);
@@ -182,8 +185,12 @@ impl OpenDatabase {
     fn make_ready(&self) -> Result<()> {
         self.own()?;
         let is_known = matches!(self.while_nobody_writes(|| self.moment()), Ok(Found::Here(Some(_))));
+        if is_known {
+            return Ok(());
+        }
         // A reader makes the index.
-        if is_known { Ok(()) } else { self.internal_connection().map(drop) }
+        let _no_fork = InSqlite::enter();
+        self.internal_connection().map(drop)
     }
 
     /// Waits as a reader would.
