@@ -8,7 +8,7 @@
 //! 1. The owner tells of a page until it was told, and not again before that page changes. So pages that were told are kept until their
 //!    moment is accepted, or a visit has read everything.
 //! 2. Pages are of one moment only when the owner has nothing left to tell.
-//! 3. At most [`MOST_BYTES`] are kept. What is more is read by a visit.
+//! 3. At most 64 MiB are kept. What is more is read by a visit.
 
 use super::PageMap;
 use super::scan::Found;

@@ -46,6 +46,14 @@ const FIRST_BYTES: usize = HEADER_WORDS * size_of::<u32>();
 /// Page numbers in a region.
 const FRAMES_OF_REGION: usize = 4096;
 
+/// The frames that are published and not in the database file yet.
+pub struct PublishedFrames {
+    /// In their order, each with its page.
+    pub frames: Vec<(u32, u32)>,
+    /// The pages of the database, where the log has any frame.
+    pub pages: Option<u32>,
+}
+
 impl WalIndex {
     /// Frames that are published. Under the write slot, or where nobody else writes.
     pub fn published(&self) -> u32 {
@@ -93,9 +101,8 @@ impl WalIndex {
         self.pages_of_frames(backfilled + 1, last)
     }
 
-    /// The frames that are published and not in the database file yet, in their order, each with its page, and the pages of the
-    /// database, where the log has any frame; `None` where there is no index. Nobody writes, or makes a checkpoint.
-    pub fn published_frames(&self) -> Option<(Vec<(u32, u32)>, Option<u32>)> {
+    /// What the log has of the present; `None` where there is no index. Nobody writes, or makes a checkpoint.
+    pub fn published_frames(&self) -> Option<PublishedFrames> {
         let (header, backfilled) = {
             let state = self.state();
             let is_current = state.file.is_none() && !self.renewed.load(Ordering::SeqCst);
@@ -104,7 +111,7 @@ impl WalIndex {
         };
         let last = header[LAST_FRAME_WORD];
         let pages = (last > 0).then_some(header[PAGES_WORD]);
-        Some((self.pages_of_frames(backfilled + 1, last)?, pages))
+        Some(PublishedFrames { frames: self.pages_of_frames(backfilled + 1, last)?, pages })
     }
 
     /// The log of the index, while no other process may change it.

@@ -17,7 +17,7 @@
 //! # Promises
 //! 1. Without a shipper an application pays an attempt to connect for each visitor, and for each commit a look at a flag.
 //! 2. The parts that were told up to a last one are the database at the moment of that: a page that changes in between is told again.
-//! 3. Transactions wait for a look while it copies [`MOST_BYTES`] at most. None fails because of it.
+//! 3. Transactions wait for a look while it copies 1 MiB at most. None fails because of it.
 //! 4. Nothing is told that a power cut could take back where a reader would wait for it.
 //! 5. The owner answers its own user and root. The shipper believes its own user, root, and the one whom the file belongs to.
 //!

@@ -170,10 +170,10 @@ impl OpenDatabase {
         let mut frames = Vec::new();
         if header[WRITE_VERSION] == WAL_VERSION || wal.is_some() {
             // Nobody has read since the log was opened, or a connection has it to itself.
-            let Some((found, logged)) = wal.as_ref().and_then(|_| self.wal_index.published_frames()) else {
+            let Some(logged) = wal.as_ref().and_then(|_| self.wal_index.published_frames()) else {
                 return Ok(None);
             };
-            (frames, pages) = (found, logged.unwrap_or(pages));
+            (frames, pages) = (logged.frames, logged.pages.unwrap_or(pages));
         }
         let unsettled = (wal.as_ref().and_then(|wal| wal.not_durable()), log.syncs().unsettled());
         // Of several frames of a page, the last one stays.
