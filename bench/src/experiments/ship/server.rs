@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 /// The longest that a start may take.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_secs(180);
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// A server that runs, or is about to run again.
@@ -100,16 +100,24 @@ impl Server {
     /// Waits until the server answers. Should it have given up, since processes of the killed one were alive, it starts again.
     pub(super) fn wait(&mut self) -> Result<()> {
         let began = Instant::now();
+        let mut last = String::new();
         while began.elapsed() < START {
-            if self.ask(async |client| client.simple_query("SELECT 1").await).is_ok() {
-                return Ok(());
+            match self.ask(async |client| client.simple_query("SELECT 1").await) {
+                Ok(_) => return Ok(()),
+                Err(error) => last = error.to_string(),
             }
             if self.child.try_wait().map_err(|error| wrong(&error))?.is_some() {
                 self.child = serve(&self.programs, &self.data, self.port, self.syncs)?;
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        Err(wrong(&"the server does not answer"))
+        let said = std::fs::read_to_string(log_of(&self.data)).unwrap_or_default();
+        let said: Vec<&str> = said.lines().rev().take(3).collect();
+        Err(wrong(&format!(
+            "it does not answer within {} s: {last}; it has said: {}",
+            START.as_secs(),
+            said.join("; ")
+        )))
     }
 
     /// A conversation over a connection of its own.
@@ -176,17 +184,31 @@ impl Server {
 }
 
 fn serve(programs: &Path, data: &Path, port: u16, syncs: bool) -> Result<Child> {
+    let log = log_of(data);
+    let said = std::fs::File::options().create(true).append(true).open(&log);
+    let said = said.map_err(|error| failed(&log, error))?;
     let fsync = if syncs { "fsync=on" } else { "fsync=off" };
-    let settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", fsync, "shared_buffers=16MB"];
+    let settings = [
+        "listen_addresses=127.0.0.1",
+        "unix_socket_directories=",
+        "shared_buffers=16MB",
+        "log_min_messages=fatal",
+        fsync,
+    ];
     command(&programs.join("postgres"))
         .arg("-D")
         .arg(data)
         .args(["-p", &port.to_string()])
         .args(settings.iter().flat_map(|setting| ["-c", setting]))
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(said)
         .spawn()
         .map_err(|error| failed(programs, error))
+}
+
+/// What the server says, beside its files.
+fn log_of(data: &Path) -> PathBuf {
+    data.with_extension("log")
 }
 
 impl Drop for Server {

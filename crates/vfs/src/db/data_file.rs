@@ -175,6 +175,16 @@ impl Db {
     }
 }
 
+/// Bytes of the header of a database, with which page 1 begins.
+pub const HEADER_BYTES: usize = 100;
+/// Where it says how the database is to be written and read: 2 stands for a write-ahead log.
+pub const VERSIONS_AT: usize = 18;
+
+/// True if a header says that there is a write-ahead log.
+pub fn is_wal_mode(header: &[u8]) -> bool {
+    header.get(VERSIONS_AT) == Some(&2)
+}
+
 /// Bytes of a page, as the beginning of page 1 says; 0 where it does not say. A page that a VFS above has encrypted says
 /// nothing.
 pub fn page_bytes_in(page_one: &[u8]) -> u32 {

@@ -38,7 +38,7 @@ pub mod tier;
 
 pub(crate) use atomic_write::{atomic_write_bytes, write_atomic};
 pub use companions::Companion;
-pub use data_file::{MAGIC, page_bytes_in};
+pub use data_file::{HEADER_BYTES, MAGIC, VERSIONS_AT, is_wal_mode, page_bytes_in};
 pub use file_end::FileEnd;
 pub use kept_log::KeptLogs;
 pub use memory_share::MemoryShare;

@@ -1,6 +1,6 @@
 //! Opening a main database: its options, its owner's rights, and the one [`OpenDatabase`] that all paths to it share.
 
-use crate::db::Companion;
+use crate::db::{Companion, VERSIONS_AT};
 use crate::error::{Error, Result};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
@@ -23,9 +23,6 @@ use litefoot_tier::tier_of;
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Where a database says how it is to be written and read: 2 stands for a write-ahead log.
-const VERSIONS_AT: u64 = 18;
 
 impl Vfs {
     /// Opens a main database, or finds it open.
@@ -197,7 +194,7 @@ impl Vfs {
         } else {
             let mut versions = [0; 2];
             log.is_some_and(|log| log.len > 0)
-                || (file.read_at(&mut versions, VERSIONS_AT).is_ok() && versions == [2, 2])
+                || (file.read_at(&mut versions, VERSIONS_AT as u64).is_ok() && versions == [2, 2])
         };
         // Transactions that exist only as statements are litefoot's to replay, or to refuse.
         Ok(is_foreign && self.medium.info(&Companion::CommitLog.of(path))?.is_none_or(|log| log.len == 0))

@@ -11,7 +11,7 @@
 //! 2. A connection that has written has pages of its own in SQLite's cache: it gets no snapshot.
 //! 3. Where it is not certain which frames the connection sees, there is no snapshot.
 
-use crate::db::page_bytes_in;
+use crate::db::{HEADER_BYTES, is_wal_mode, page_bytes_in};
 use crate::files::main_db::MainFile;
 use crate::open::OpenDatabase;
 use crate::open::committed_pages::{CommittedPages, PageSources};
@@ -19,11 +19,8 @@ use crate::scan::PageReader;
 use std::sync::Arc;
 
 /// Where the header of a database has what a snapshot looks at.
-const HEADER_BYTES: usize = 100;
-const WRITE_VERSION: usize = 18;
 const RESERVED: usize = 20;
 const ENCODING: usize = 59;
-const WAL_VERSION: u8 = 2;
 const UTF_8: u8 = 1;
 
 /// The pages that a transaction sees.
@@ -85,7 +82,7 @@ impl Snapshot {
         {
             return Err("its header cannot be read");
         }
-        if header[WRITE_VERSION] == WAL_VERSION && !by_slots {
+        if is_wal_mode(&header) && !by_slots {
             return Err("the connection has the log alone (locking_mode=EXCLUSIVE)");
         }
         if header[ENCODING] > UTF_8 {

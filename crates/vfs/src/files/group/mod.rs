@@ -69,14 +69,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::db::VERSIONS_AT;
 use crate::error::{Error, Result};
-
-/// Where a database says how it is to be written and read: 2 stands for a write-ahead log.
-const VERSIONS_AT: u64 = 18;
 
 /// Refuses a connection in WAL mode whose database has left that while the connection had no owner.
 fn check_wal_mode(channel: &Arc<Channel>, path: &Path) -> Result<()> {
-    let call = Call::new(Operation::Read, FileOf::Main, VERSIONS_AT, 2);
+    let call = Call::new(Operation::Read, FileOf::Main, VERSIONS_AT as u64, 2);
     let is_wal = channel.ask(&call, |reply| Ok(reply.data == [2, 2]))?;
     if is_wal {
         return Ok(());

@@ -8,7 +8,7 @@
 
 use super::{MOST_BYTES, Part};
 use crate::cache::read_committed;
-use crate::db::page_bytes_in;
+use crate::db::{HEADER_BYTES, is_wal_mode, page_bytes_in};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::committed_pages::{CommittedPages, PageSources};
@@ -22,11 +22,6 @@ const MOST_UNREAD_BYTES: usize = 256 << 10;
 /// How long a transaction that writes is waited for, and the time between two attempts.
 const PATIENCE: Duration = Duration::from_millis(100);
 const GLANCE: Duration = Duration::from_micros(200);
-
-/// The header of a database, and where it says that there is a write-ahead log.
-const HEADER_BYTES: usize = 100;
-const WRITE_VERSION: usize = 18;
-const WAL_VERSION: u8 = 2;
 
 /// What came of an attempt to look.
 #[derive(Debug)]
@@ -168,7 +163,7 @@ impl OpenDatabase {
         }
         let mut pages = u32::try_from(len / page_bytes.max(1) as u64).unwrap_or(u32::MAX);
         let mut frames = Vec::new();
-        if header[WRITE_VERSION] == WAL_VERSION || wal.is_some() {
+        if is_wal_mode(&header) || wal.is_some() {
             // Nobody has read since the log was opened, or a connection has it to itself.
             let Some(logged) = wal.as_ref().and_then(|_| self.wal_index.published_frames()) else {
                 return Ok(None);

@@ -6,7 +6,7 @@
 //! 2. A commit that has failed in any step leaves nothing behind for the next one.
 
 use super::{Answer, Served, place, unexpected};
-use crate::db::page_bytes_in;
+use crate::db::{HEADER_BYTES, VERSIONS_AT, page_bytes_in};
 use crate::error::{Error, Result};
 use crate::ffi::codes::{
     SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE,
@@ -19,11 +19,6 @@ use crate::files::group::statement;
 use crate::files::handle::{Control, Handle};
 use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
-
-/// Bytes of page 1 that say how large pages are, and in which mode the database is.
-const HEADER_BYTES: usize = 100;
-/// Where the header says so; 2 stands for a write-ahead log.
-const VERSIONS_AT: usize = 18;
 
 impl Served {
     /// Takes the locks of a transaction that begins, and says what has changed.
