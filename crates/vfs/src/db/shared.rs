@@ -8,9 +8,9 @@
 //! 2. `owned` and `multi_process` are never both set.
 //! 3. Only the holder of `tail` writes behind the end of the database, or moves it.
 
-use crate::sync::changed_pages::ChangedPages;
 use crate::sync::group_board::Board;
 use crate::sync::group_changes::GroupChanges;
+use crate::sync::page_marks::PageMarks;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -46,7 +46,7 @@ pub struct Shared {
     /// What the last commits have changed, for members that keep pages.
     changes: GroupChanges,
     /// What has changed, for those that look at the database from outside.
-    changed: ChangedPages,
+    changed: PageMarks,
 }
 
 impl Default for Shared {
@@ -64,7 +64,7 @@ impl Default for Shared {
             promises: AtomicU64::new(0),
             board: OnceLock::new(),
             changes: GroupChanges::default(),
-            changed: ChangedPages::default(),
+            changed: PageMarks::default(),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Shared {
 
     /// What has changed, for those that look at the database from outside.
     #[inline]
-    pub(crate) fn changed(&self) -> &ChangedPages {
+    pub(crate) fn changed(&self) -> &PageMarks {
         &self.changed
     }
 

@@ -12,11 +12,10 @@
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other
-//! changed_pages  which pages may have changed since somebody looked
+//! page_marks     which pages may have changed since somebody looked
 //! group_changes  which pages the last commits have changed, for members that keep pages
 //! ```
 
-pub(crate) mod changed_pages;
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the multi-process state"))]
 pub(crate) mod file_locks;
 pub(crate) mod forks;
@@ -24,6 +23,7 @@ pub(crate) mod group_board;
 pub(crate) mod group_changes;
 pub(crate) mod lock_table;
 pub(crate) mod owner_lock;
+pub(crate) mod page_marks;
 pub(crate) mod reader_gate;
 pub(crate) mod refused_writer;
 pub(crate) mod relatives;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::open::OpenDatabase;
-use crate::sync::changed_pages::Marks;
+use crate::sync::page_marks::Marks;
 use litefoot_storage::os::LocalSocket;
 use litefoot_storage::thread;
 use std::sync::atomic::Ordering;

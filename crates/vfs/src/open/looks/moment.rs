@@ -12,8 +12,8 @@ use crate::db::{HEADER_BYTES, is_wal_mode, page_bytes_in};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::committed_pages::{CommittedPages, PageSources};
-use crate::sync::changed_pages::Marks;
 use crate::sync::forks::InSqlite;
+use crate::sync::page_marks::Marks;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

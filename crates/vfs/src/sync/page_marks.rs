@@ -16,12 +16,12 @@ const WORD_BITS: u32 = u64::BITS;
 
 /// Those that look at a database. Without any, a commit looks at one flag.
 #[derive(Default)]
-pub(crate) struct ChangedPages {
+pub(crate) struct PageMarks {
     is_watched: AtomicBool,
     watchers: Mutex<Vec<Weak<Marks>>>,
 }
 
-impl ChangedPages {
+impl PageMarks {
     /// One that looks from now on, until it is dropped.
     pub(crate) fn watch(&self) -> Arc<Marks> {
         let marks = Arc::<Marks>::default();
@@ -123,15 +123,13 @@ impl Marks {
         let mut taken = Vec::new();
         for word in 0..state.bits.len() {
             while state.bits[word] != 0 {
-                if taken.len() == most {
+                let number = word as u32 * WORD_BITS + state.bits[word].trailing_zeros() + 1;
+                let is_told = number < state.from && number <= pages;
+                if is_told && taken.len() == most {
                     return (taken, false);
                 }
-                let bit = state.bits[word].trailing_zeros();
                 state.bits[word] &= state.bits[word] - 1;
-                let number = word as u32 * WORD_BITS + bit + 1;
-                if number < state.from && number <= pages {
-                    taken.push(number);
-                }
+                taken.extend(is_told.then_some(number));
             }
         }
         state.bits.clear();
@@ -159,7 +157,7 @@ mod tests {
 
     #[test]
     fn everything_has_changed_at_first_and_then_what_is_noted() {
-        let changed = ChangedPages::default();
+        let changed = PageMarks::default();
         changed.note([1].into_iter(), 9);
         assert!(!changed.are_watched());
         let marks = changed.watch();
@@ -170,15 +168,17 @@ mod tests {
         assert_eq!(marks.take(4, 10), (vec![2, 5, 6, 7], false));
         assert_eq!(marks.take(4, 10), (vec![8, 9, 10], true));
         assert_eq!((marks.take(4, 10), marks.all_from(10)), ((vec![], true), None));
+        changed.note([3].into_iter(), 300);
+        assert_eq!(marks.take(300, 300), ((3..4).chain(11..=300).collect(), true), "and what is new");
         changed.note([3, 64, 65, 200].into_iter(), 300);
-        assert_eq!(marks.take(9, 70), (vec![3, 64, 65], true), "what is cut off has not changed");
+        assert_eq!(marks.take(3, 70), (vec![3, 64, 65], true), "what is cut off has not changed");
         changed.note_all();
         assert_eq!(marks.take(9, 3), (vec![1, 2, 3], true));
     }
 
     #[test]
     fn pages_that_were_cut_off_have_changed_when_they_are_there_again() {
-        let changed = ChangedPages::default();
+        let changed = PageMarks::default();
         let marks = changed.watch();
         assert!(marks.take(100, 10).1);
         changed.note([1].into_iter(), 6);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn nobody_looks_any_more_and_nothing_is_noted() {
-        let changed = ChangedPages::default();
+        let changed = PageMarks::default();
         let (first, second) = (changed.watch(), changed.watch());
         drop(first);
         changed.note([1].into_iter(), 1);
@@ -203,7 +203,7 @@ mod tests {
     fn no_change_is_forgotten() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
-            let changed = ChangedPages::default();
+            let changed = PageMarks::default();
             let marks = changed.watch();
             let (mut pages, mut expected) = (100_u32, BTreeSet::from_iter(1..=1000));
             for _ in 0..200 {
