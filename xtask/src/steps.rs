@@ -37,35 +37,12 @@ pub const FIRST: &[Step] = &[
     },
 ];
 
-/// The first lane: the tests of the workspace, and what runs the programs that it has built.
+/// The first lane: the tests of the workspace, what runs the programs that it has built, and what takes least on a fresh machine.
 pub const FRONT: &[Step] = &[
     Step {
         name: "tests",
         does: "unit, property, integration and documentation tests",
         run: || process::cargo(&["test", "--workspace", "--locked"]),
-    },
-    Step {
-        name: "examples",
-        does: "the examples whose toolchains and packages are there; nothing is downloaded",
-        run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
-    },
-];
-
-/// The second lane: what compiles for itself, or keeps one processor busy. The suite is first, since it compiles for
-/// minutes without cargo. Clippy needs the build directory for as long on a fresh machine, and the first lane only runs what it has
-/// built meanwhile. Others are here so that both lanes end at the same time.
-pub const BESIDE: &[Step] = &[
-    Step {
-        name: "sqlite-suite",
-        does: "files of SQLite's own tests, on SQLite as it is and on litefoot",
-        run: || sqlite_suite::run(&["--short"]),
-    },
-    Step {
-        name: "lint",
-        does: "clippy has nothing to say",
-        run: || {
-            process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-        },
     },
     Step {
         name: "end-to-end",
@@ -100,22 +77,9 @@ pub const BESIDE: &[Step] = &[
         },
     },
     Step {
-        name: "power-cuts",
-        does: "20,000 simulated power cuts over both journal families lose nothing",
-        run: || process::laboratory(&["crash", "--cuts", "20000", "--seed", "1"]),
-    },
-    Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
-    Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
-    Step {
-        name: "faults",
-        does: "calls that fail, killed processes, files that others handle, random statements: nothing is lost, all is as by SQLite",
-        run: || {
-            for experiment in ["faults", "kill", "histories", "random"] {
-                process::laboratory(&[experiment, "--quick"])?;
-            }
-            process::laboratory(&["visitors", "--kill-at-calls", "--quick"])?;
-            Ok(Tally { passed: 5, failed: 0 })
-        },
+        name: "examples",
+        does: "the examples whose toolchains and packages are there; nothing is downloaded",
+        run: || process::unittest(&["examples/test.py"], &[("LITEFOOT_EXAMPLES_OFFLINE", "1")]),
     },
     Step {
         name: "python",
@@ -141,6 +105,42 @@ pub const BESIDE: &[Step] = &[
                 &["doc", "--workspace", "--no-deps", "--locked"],
                 &[("RUSTDOCFLAGS", "-D warnings")],
             )
+        },
+    },
+];
+
+/// The second lane: what compiles for itself, or keeps one processor busy. The suite is first, since it compiles for
+/// minutes without cargo. Clippy needs the build directory for as long on a fresh machine, and the first lane only runs what it has
+/// built meanwhile.
+pub const BESIDE: &[Step] = &[
+    Step {
+        name: "sqlite-suite",
+        does: "files of SQLite's own tests, on SQLite as it is and on litefoot",
+        run: || sqlite_suite::run(&["--short"]),
+    },
+    Step {
+        name: "lint",
+        does: "clippy has nothing to say",
+        run: || {
+            process::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        },
+    },
+    Step {
+        name: "power-cuts",
+        does: "20,000 simulated power cuts over both journal families lose nothing",
+        run: || process::laboratory(&["crash", "--cuts", "20000", "--seed", "1"]),
+    },
+    Step { name: "threads", does: "the tests of threads under the thread sanitizer", run: threads::check },
+    Step { name: "fuzz", does: "hostile bytes for each parser, some seconds each", run: fuzz::check },
+    Step {
+        name: "faults",
+        does: "calls that fail, killed processes, files that others handle, random statements: nothing is lost, all is as by SQLite",
+        run: || {
+            for experiment in ["faults", "kill", "histories", "random"] {
+                process::laboratory(&[experiment, "--quick"])?;
+            }
+            process::laboratory(&["visitors", "--kill-at-calls", "--quick"])?;
+            Ok(Tally { passed: 5, failed: 0 })
         },
     },
 ];
