@@ -12,6 +12,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Sizes of pages.
+const LEAST_PAGE: usize = 512;
+const LARGEST_PAGE: u32 = 1 << 16;
 /// How long an owner is waited for that has been told, and the time between two looks.
 const AT_THE_DOOR: Duration = Duration::from_millis(200);
 const GLANCE: Duration = Duration::from_millis(1);
@@ -139,8 +142,8 @@ fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> 
     let words: Vec<u32> = numbers_of(&head).collect();
     let [status, page_bytes, pages, count, last] = words[..] else { return Err(odd()) };
     let bytes = u64::from(count) * u64::from(page_bytes);
-    // One page may be of any size.
-    if page_bytes > 1 << 16 || bytes > (MOST_BYTES as u64).max(page_bytes.into()) {
+    let are_too_many = count as usize > MOST_BYTES / LEAST_PAGE || bytes > MOST_BYTES as u64;
+    if are_too_many || page_bytes > LARGEST_PAGE {
         return Err(odd());
     }
     let mut numbers = vec![0; count as usize * 4];
@@ -156,4 +159,41 @@ fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> 
 
 fn odd() -> io::Error {
     io::ErrorKind::InvalidData.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_arrive_and_bytes_that_are_none_are_refused() {
+        let name = format!("litefoot-asking-{}", std::process::id());
+        let listener = LocalListener::bind(&name).unwrap().unwrap();
+        assert!(listener.accept_waiting().unwrap().is_none());
+        let answer = |words: &[u32], pages: &[u8]| {
+            let owner = LocalSocket::connect(&name).unwrap().unwrap();
+            let asker = listener.accept_waiting().unwrap().unwrap();
+            let bytes: Vec<u8> = bytes_of(words).chain(pages.iter().copied()).collect();
+            owner.send(&bytes, None).unwrap();
+            let asked = ask(&asker, CHANGES, 0);
+            let mut request = [0; 8];
+            receive(&owner, &mut request).unwrap();
+            assert_eq!(numbers_of(&request).collect::<Vec<_>>(), [CHANGES, 0]);
+            drop(owner);
+            asked
+        };
+        let (status, part) = answer(&[DONE, 512, 9, 2, 1, 3, 7], &[5; 1024]).unwrap();
+        assert_eq!((status, part.pages, part.is_last), (DONE, 9, true));
+        assert_eq!((part.numbers, part.data), (vec![3, 7], vec![5; 1024]));
+        assert_eq!(answer(&[BUSY, 0, 0, 0, 0], &[]).unwrap().0, BUSY);
+        for (words, pages) in [
+            (&[DONE, 512, 9, 2, 1, 7, 3][..], &[5; 1024][..]),
+            (&[DONE, 512, 9, u32::MAX, 1], &[]),
+            (&[DONE, 0, 9, u32::MAX, 1], &[]),
+            (&[DONE, 1 << 17, 9, 1, 1, 1], &[]),
+            (&[DONE, 65536, 9, 17, 1], &[]),
+        ] {
+            assert!(answer(words, pages).is_err(), "{words:?}");
+        }
+    }
 }
