@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use support::{Gate, HookedOsMedium};
+use support::{Gate, of_this_machine};
 use tempfile::TempDir;
 
 /// Another process opens the file, reads nothing, and closes it.
@@ -300,7 +300,7 @@ fn what_a_power_cut_could_take_back_is_not_told() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     let (gate, pass) = Gate::new();
-    let medium = HookedOsMedium::new(move |kind: FileKind, durable| {
+    let medium = of_this_machine(move |kind: FileKind, durable| {
         pass(kind, durable);
     });
     let options = Options { commit_log: CommitLogForm::Deltas, ..Options::default() };

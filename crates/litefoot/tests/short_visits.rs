@@ -7,12 +7,13 @@ mod support;
 
 use litefoot::Vfs;
 use litefoot_storage::file::FileKind;
+use litefoot_storage::os::OsMedium;
 use litefoot_testkit::sqlite::{number, stock};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::HookedOsMedium;
+use support::{HookedMedium, of_this_machine};
 
 const VISITS: u32 = 12;
 /// A commit may last longer than a visitor waits for it, where the machine is busy.
@@ -22,8 +23,8 @@ const MOST_REFUSED: u32 = VISITS / 4;
 const SYNC: Duration = Duration::from_millis(15);
 
 /// The files of this machine, on a slow device.
-fn slow() -> Arc<HookedOsMedium> {
-    HookedOsMedium::new(|kind, durable| {
+fn slow() -> Arc<HookedMedium<OsMedium>> {
+    of_this_machine(|kind, durable| {
         if durable && kind == FileKind::Database {
             std::thread::sleep(SYNC);
         }

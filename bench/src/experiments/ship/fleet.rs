@@ -45,8 +45,6 @@ const AWAY_PER_S: u32 = 2000;
 /// Of a hundred seconds, those in which the line goes down, and the longest time for which it does.
 const OUTAGES: u8 = 2;
 const LONGEST_OUTAGE: u64 = 20;
-/// Looks, at a good line, until all has arrived.
-const LAST_LOOKS: u32 = 60;
 const DESCRIBED: usize = 10;
 const CASES: [&str; 2] = ["fleet", "away"];
 
@@ -269,15 +267,7 @@ impl Device {
             wrong.push(why);
         }
         self.shipper.kill();
-        let mut last = Ok(());
-        for _ in 0..LAST_LOOKS {
-            last = self.shipping.once();
-            if last.is_ok() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        if let Err(why) = last {
+        if let Err(why) = self.shipping.last_look() {
             wrong.push(format!("the last look: {why}"));
         }
         let mut compared = comparison::compare(server, &self.plan.database, &self.source)?;

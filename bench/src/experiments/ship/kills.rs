@@ -35,8 +35,6 @@ const KILLS: u64 = 500;
 const QUICK_KILLS: u64 = 20;
 /// Kills between two comparisons.
 const KILLS_OF_LIFE: u64 = 50;
-/// Looks, at a good line, until all has arrived: the server may be on its way back.
-const LAST_LOOKS: u32 = 60;
 /// Failures that are described.
 const DESCRIBED: usize = 10;
 
@@ -280,15 +278,7 @@ impl Life {
         if let Err(why) = self.application.finish(true) {
             self.wrong.push(format!("{}: {why}", self.name));
         }
-        let mut last = Ok(());
-        for _ in 0..LAST_LOOKS {
-            last = self.shipping.once();
-            if last.is_ok() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        if let Err(why) = last {
+        if let Err(why) = self.shipping.last_look() {
             self.wrong.push(format!("{}: the last look: {why}", self.name));
         }
         let compared = comparison::compare(server, &self.plan.database, &self.source)?;

@@ -4,7 +4,9 @@ use super::failed;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+const LAST_LOOKS: u32 = 60;
 const TOKEN: &str = "a-token-of-the-experiment";
 
 /// The program, and the directory of its jobs.
@@ -66,6 +68,19 @@ impl Shipping {
     /// One look.
     pub(super) fn once(&self) -> Result<()> {
         self.succeed(&["ship", "run", "--once"])
+    }
+
+    /// Looks, at a good line, until one has delivered everything: the server may be on its way back.
+    pub(super) fn last_look(&self) -> Result<()> {
+        let mut last = Ok(());
+        for _ in 0..LAST_LOOKS {
+            last = self.once();
+            if last.is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        last
     }
 
     /// The service. What it says goes to a file.

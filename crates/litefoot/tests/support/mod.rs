@@ -59,9 +59,10 @@ impl Gate {
     }
 }
 
+/// A medium, and what it calls.
 #[derive(Clone)]
-pub struct HookedMedium {
-    pub medium: SimMedium,
+pub struct HookedMedium<M = SimMedium> {
+    pub medium: M,
     pub hook: Hook,
 }
 
@@ -71,8 +72,13 @@ struct HookedFile {
     hook: Hook,
 }
 
-impl Medium for HookedMedium {
-    pass_on!(medium: delete, rename, info, list, sync_directory, absolute);
+/// The same over files of this machine, for tests with other processes.
+pub fn of_this_machine(hook: impl Fn(FileKind, bool) + Send + Sync + 'static) -> Arc<HookedMedium<OsMedium>> {
+    Arc::new(HookedMedium { medium: OsMedium, hook: Arc::new(hook) })
+}
+
+impl<M: Medium> Medium for HookedMedium<M> {
+    pass_on!(medium: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         let file = self.medium.open(path, kind, mode)?;
@@ -81,55 +87,7 @@ impl Medium for HookedMedium {
 }
 
 impl File for HookedFile {
-    pass_on!(file: read_at, read_vectored_at, stamp, len, set_len, allocate, id, path, lock_range);
-
-    fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        (self.hook)(self.kind, false);
-        self.file.write_vectored_at(bufs, offset)
-    }
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        (self.hook)(self.kind, true);
-        self.file.write_durable_at(bufs, offset)
-    }
-    fn sync(&self) -> Result<()> {
-        (self.hook)(self.kind, true);
-        self.file.sync()
-    }
-    fn set_stamp(&self) -> Result<Stamp> {
-        (self.hook)(self.kind, true);
-        self.file.set_stamp()
-    }
-}
-
-/// The same over files of this machine, for tests with other processes.
-pub struct HookedOsMedium {
-    medium: OsMedium,
-    hook: Hook,
-}
-
-impl HookedOsMedium {
-    pub fn new(hook: impl Fn(FileKind, bool) + Send + Sync + 'static) -> Arc<HookedOsMedium> {
-        Arc::new(HookedOsMedium { medium: OsMedium, hook: Arc::new(hook) })
-    }
-}
-
-struct HookedOsFile {
-    file: Arc<dyn File>,
-    kind: FileKind,
-    hook: Hook,
-}
-
-impl Medium for HookedOsMedium {
-    pass_on!(medium: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
-
-    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let file = self.medium.open(path, kind, mode)?;
-        Ok(Arc::new(HookedOsFile { file, kind, hook: self.hook.clone() }))
-    }
-}
-
-impl File for HookedOsFile {
-    pass_on!(file: read_at, read_vectored_at, stamp, set_stamp, len, set_len);
+    pass_on!(file: read_at, read_vectored_at, stamp, len, set_len);
     pass_on!(file: allocate, id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, release_lease);
 
     fn raw_descriptor(&self) -> Option<RawFd> {
@@ -149,5 +107,9 @@ impl File for HookedOsFile {
     fn sync(&self) -> Result<()> {
         (self.hook)(self.kind, true);
         self.file.sync()
+    }
+    fn set_stamp(&self) -> Result<Stamp> {
+        (self.hook)(self.kind, true);
+        self.file.set_stamp()
     }
 }

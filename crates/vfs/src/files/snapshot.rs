@@ -14,7 +14,7 @@
 use crate::db::{HEADER_BYTES, is_wal_mode, page_bytes_in};
 use crate::files::main_db::MainFile;
 use crate::open::OpenDatabase;
-use crate::open::committed_pages::{CommittedPages, PageSources};
+use crate::open::committed_pages::CommittedPages;
 use crate::scan::PageReader;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const UTF_8: u8 = 1;
 /// The pages that a transaction sees.
 pub(crate) struct Snapshot {
     database: Arc<OpenDatabase>,
-    source: PageSources,
+    committed: CommittedPages,
     usable_bytes: usize,
     pages: u32,
 }
@@ -68,17 +68,17 @@ impl MainFile {
         // Of several frames of a page, the last one stays.
         let frames = frames.into_iter().map(|(frame, page)| (page, frame)).collect();
         let database = self.database.clone();
-        let source = PageSources { wal, frames, page_bytes };
-        let snapshot = Snapshot { database, source, usable_bytes: page_bytes, pages };
+        let committed = CommittedPages { wal, frames, page_bytes };
+        let snapshot = Snapshot { database, committed, usable_bytes: page_bytes, pages };
         snapshot.check_header(by_slots)
     }
 }
 
 impl Snapshot {
     fn check_header(self, by_slots: bool) -> std::result::Result<Snapshot, &'static str> {
-        let mut header = vec![0; self.source.page_bytes];
+        let mut header = vec![0; self.committed.page_bytes];
         if !self.read(1, &mut header)
-            || page_bytes_in(&header[..HEADER_BYTES]) as usize != self.source.page_bytes
+            || page_bytes_in(&header[..HEADER_BYTES]) as usize != self.committed.page_bytes
         {
             return Err("its header cannot be read");
         }
@@ -88,7 +88,7 @@ impl Snapshot {
         if header[ENCODING] > UTF_8 {
             return Err("its texts are UTF-16");
         }
-        let usable_bytes = self.source.page_bytes - usize::from(header[RESERVED]);
+        let usable_bytes = self.committed.page_bytes - usize::from(header[RESERVED]);
         // SQLite refuses less.
         if usable_bytes < 480 {
             return Err("its header cannot be read");
@@ -99,7 +99,7 @@ impl Snapshot {
 
 impl PageReader for Snapshot {
     fn page_bytes(&self) -> usize {
-        self.source.page_bytes
+        self.committed.page_bytes
     }
 
     fn usable_bytes(&self) -> usize {
@@ -111,14 +111,14 @@ impl PageReader for Snapshot {
     }
 
     fn read(&self, first: u32, buf: &mut [u8]) -> bool {
-        CommittedPages { database: &self.database, source: &self.source }.read(first, buf)
+        self.committed.read(&self.database, first, buf)
     }
 
     fn read_ahead(&self, first: u32, count: u32) {
         if first == 0 {
             return;
         }
-        let page_bytes = self.source.page_bytes as u64;
+        let page_bytes = self.committed.page_bytes as u64;
         self.database
             .db()
             .data()

@@ -7,40 +7,31 @@
 use crate::cache::read_committed;
 use crate::commit::wal::Wal;
 use crate::open::OpenDatabase;
+use crate::sync::wal_index::offset_of_page;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The header of the log, and of each of its frames (<https://www.sqlite.org/walformat.html>).
-const WAL_HEADER: u64 = 32;
-const FRAME_HEADER: u64 = 24;
-
-/// The pages of one moment.
-pub(crate) struct CommittedPages<'a> {
-    pub database: &'a OpenDatabase,
-    pub source: &'a PageSources,
-}
-
-/// Where the pages of one moment are.
-pub(crate) struct PageSources {
+/// The pages of one moment of a database.
+pub(crate) struct CommittedPages {
     pub wal: Option<Arc<Wal>>,
     /// By page number: the newest frame of the moment.
     pub frames: HashMap<u32, u32>,
     pub page_bytes: usize,
 }
 
-impl CommittedPages<'_> {
+impl CommittedPages {
     /// Reads pages that follow one another; `false` where that fails.
-    pub(crate) fn read(&self, first: u32, buf: &mut [u8]) -> bool {
-        let page_bytes = self.source.page_bytes;
+    pub(crate) fn read(&self, database: &OpenDatabase, first: u32, buf: &mut [u8]) -> bool {
+        let page_bytes = self.page_bytes;
         let mut page = first;
         let mut rest = buf;
         while rest.len() >= page_bytes {
             let in_file = self.pages_in_file(page, rest.len() / page_bytes);
             let pages = in_file.max(1);
             let (part, behind) = rest.split_at_mut(pages * page_bytes);
-            let is_read = match self.source.frames.get(&page) {
-                Some(frame) if in_file == 0 => self.read_frame(*frame, part),
-                _ => self.read_file(part, u64::from(page - 1) * page_bytes as u64),
+            let is_read = match self.frames.get(&page) {
+                Some(frame) if in_file == 0 => self.read_frame(database, *frame, part),
+                _ => read_file(database, part, u64::from(page - 1) * page_bytes as u64),
             };
             if !is_read {
                 return false;
@@ -52,26 +43,24 @@ impl CommittedPages<'_> {
 
     /// How many pages from a number on are in no frame, up to a limit.
     fn pages_in_file(&self, first: u32, most: usize) -> usize {
-        let frames = &self.source.frames;
-        if frames.is_empty() {
+        if self.frames.is_empty() {
             return most;
         }
-        (first..).take(most).take_while(|page| !frames.contains_key(page)).count()
+        (first..).take(most).take_while(|page| !self.frames.contains_key(page)).count()
     }
 
-    /// Reads what the database file and the rollback log have.
-    fn read_file(&self, buf: &mut [u8], offset: u64) -> bool {
-        let db = self.database.db();
-        if db.shared().is_multi_process() {
-            return db.data().read_at(buf, offset).is_ok_and(|read| read == buf.len());
-        }
-        read_committed(db, &**self.database.rollback_log(), buf, offset).is_ok()
+    fn read_frame(&self, database: &OpenDatabase, frame: u32, buf: &mut [u8]) -> bool {
+        let offset = offset_of_page(frame, self.page_bytes);
+        let read = |wal: &Arc<Wal>| wal.read(database.db(), buf, offset);
+        self.wal.as_ref().map(read).is_some_and(|read| read.is_ok_and(|read| read == self.page_bytes))
     }
+}
 
-    fn read_frame(&self, frame: u32, buf: &mut [u8]) -> bool {
-        let page_bytes = self.source.page_bytes;
-        let offset = WAL_HEADER + u64::from(frame - 1) * (FRAME_HEADER + page_bytes as u64) + FRAME_HEADER;
-        let read = |wal: &Arc<Wal>| wal.read(self.database.db(), buf, offset);
-        self.source.wal.as_ref().map(read).is_some_and(|read| read.is_ok_and(|read| read == page_bytes))
+/// Reads what the database file and the rollback log have.
+fn read_file(database: &OpenDatabase, buf: &mut [u8], offset: u64) -> bool {
+    let db = database.db();
+    if db.shared().is_multi_process() {
+        return db.data().read_at(buf, offset).is_ok_and(|read| read == buf.len());
     }
+    read_committed(db, &**database.rollback_log(), buf, offset).is_ok()
 }

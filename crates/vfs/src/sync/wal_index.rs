@@ -71,8 +71,7 @@ impl SeenLog {
 
     /// Where the page of a frame lies in the log.
     pub fn page_of(self, frame: u32) -> u64 {
-        let bytes = (FRAME_HEADER_BYTES + self.page_bytes) as u64;
-        HEADER_BYTES as u64 + u64::from(frame - 1) * bytes + FRAME_HEADER_BYTES as u64
+        offset_of_page(frame, self.page_bytes)
     }
 
     /// The frame whose page of so many bytes lies there.
@@ -83,6 +82,12 @@ impl SeenLog {
         let frame = u32::try_from(behind / frame_bytes).ok()?.checked_add(1)?;
         (is_page && behind % frame_bytes == FRAME_HEADER_BYTES as u64).then_some(frame)
     }
+}
+
+/// Where the page of a frame lies in a log whose pages have so many bytes.
+pub(crate) fn offset_of_page(frame: u32, page_bytes: usize) -> u64 {
+    let bytes = (FRAME_HEADER_BYTES + page_bytes) as u64;
+    HEADER_BYTES as u64 + u64::from(frame - 1) * bytes + FRAME_HEADER_BYTES as u64
 }
 
 /// Slots of the wal-index (SQLite's `wal.c`).

@@ -19,7 +19,7 @@ pub(in crate::open) fn meet_askers(database: &Arc<OpenDatabase>) -> bool {
     if !database.db.is_of_this_process() {
         return false;
     }
-    let before = database.looks.met.load(Ordering::SeqCst);
+    let mut has_met = false;
     let id = database.db.file().id();
     for place in 0..PLACES {
         let bit = 1_u8 << place;
@@ -39,11 +39,14 @@ pub(in crate::open) fn meet_askers(database: &Arc<OpenDatabase>) -> bool {
                 database.looks.met.fetch_and(!bit, Ordering::SeqCst);
             }
         };
-        if thread::spawn("litefoot-look", answers).is_err() {
-            database.looks.met.fetch_and(!bit, Ordering::SeqCst);
+        match thread::spawn("litefoot-look", answers) {
+            Ok(_) => has_met = true,
+            Err(_) => {
+                database.looks.met.fetch_and(!bit, Ordering::SeqCst);
+            }
         }
     }
-    database.looks.met.load(Ordering::SeqCst) & !before != 0
+    has_met
 }
 
 fn answer_all(socket: &LocalSocket, there: &Weak<OpenDatabase>, marks: &Marks) {
@@ -64,11 +67,7 @@ fn answer_all(socket: &LocalSocket, there: &Weak<OpenDatabase>, marks: &Marks) {
 }
 
 /// The bytes of a reply. An error ends the stream, and the shipper visits.
-pub(super) fn answer(
-    database: &OpenDatabase,
-    marks: &Marks,
-    request: &[u8; REQUEST_BYTES],
-) -> Result<Vec<u8>> {
+fn answer(database: &OpenDatabase, marks: &Marks, request: &[u8; REQUEST_BYTES]) -> Result<Vec<u8>> {
     let mut words = numbers_of(request);
     let (kind, number) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     let found = match kind {

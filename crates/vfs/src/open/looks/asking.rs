@@ -39,7 +39,7 @@ pub enum Answer {
     Company,
     /// A transaction is in the way.
     Busy,
-    /// No owner is connected: the database has to be visited, and an owner that is visited connects.
+    /// No owner is connected: the database has to be visited.
     Nobody,
 }
 
@@ -65,9 +65,9 @@ impl Asker {
     /// Accepts the newest owner that waits.
     fn accept(&mut self, file_user: u32) {
         while let Some(Ok(Some(socket))) = self.listener.as_ref().map(LocalListener::accept_waiting) {
-            let is_believed = |user| socket.peer().is_ok_and(|peer| peer.is_trusted() || peer.user == user);
+            let is_believed = socket.peer().is_ok_and(|peer| peer.is_trusted() || peer.user == file_user);
             let mut greeting = GREETING.map(|_| 0);
-            let greeted = is_believed(file_user)
+            let greeted = is_believed
                 && socket.set_timeout(PATIENCE_MS).is_ok()
                 && receive(&socket, &mut greeting).is_ok()
                 && greeting == GREETING;

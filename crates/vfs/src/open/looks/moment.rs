@@ -11,7 +11,7 @@ use crate::cache::read_committed;
 use crate::db::{HEADER_BYTES, is_wal_mode, page_bytes_in};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
-use crate::open::committed_pages::{CommittedPages, PageSources};
+use crate::open::committed_pages::CommittedPages;
 use crate::sync::forks::InSqlite;
 use crate::sync::page_marks::Marks;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ pub(super) enum Found<T> {
 
 /// One moment.
 struct Moment {
-    source: PageSources,
+    committed: CommittedPages,
     pages: u32,
     /// The commits for which a reader of it would wait: of the log, and of rollback journals.
     unsettled: (Option<u64>, Option<u64>),
@@ -53,18 +53,17 @@ impl OpenDatabase {
             None => MOST_BYTES,
         };
         self.at_moment(|moment| {
-            let page_bytes = moment.source.page_bytes;
+            let page_bytes = moment.committed.page_bytes;
             if page_bytes == 0 {
                 return Ok(Part { is_last: true, ..Part::default() });
             }
             let (numbers, is_last) = marks.take((most / page_bytes).max(1), moment.pages);
             let mut data = vec![0; numbers.len() * page_bytes];
-            let pages = CommittedPages { database: self, source: &moment.source };
             let runs = numbers.chunk_by(|one, next| one + 1 == *next);
             let mut place = &mut data[..];
             for run in runs {
                 let (these, behind) = place.split_at_mut(run.len() * page_bytes);
-                if !pages.read(run[0], these) {
+                if !moment.committed.read(self, run[0], these) {
                     marks.note_all();
                     return Err(self.unreadable(run[0]));
                 }
@@ -77,13 +76,16 @@ impl OpenDatabase {
     /// A page that has not changed; `None` where it may have.
     pub(super) fn look_at_page(&self, marks: &Marks, number: u32) -> Result<Found<Option<Vec<u8>>>> {
         self.at_moment(|moment| {
-            let page_bytes = moment.source.page_bytes;
+            let page_bytes = moment.committed.page_bytes;
             if page_bytes == 0 || number == 0 || number > moment.pages || marks.has(number) {
                 return Ok(None);
             }
             let mut page = vec![0; page_bytes];
-            let pages = CommittedPages { database: self, source: &moment.source };
-            if pages.read(number, &mut page) { Ok(Some(page)) } else { Err(self.unreadable(number)) }
+            if moment.committed.read(self, number, &mut page) {
+                Ok(Some(page))
+            } else {
+                Err(self.unreadable(number))
+            }
         })
     }
 
@@ -173,7 +175,7 @@ impl OpenDatabase {
         let unsettled = (wal.as_ref().and_then(|wal| wal.not_durable()), log.syncs().unsettled());
         // Of several frames of a page, the last one stays.
         let frames = frames.into_iter().map(|(frame, page)| (page, frame)).collect();
-        Ok(Some(Moment { source: PageSources { wal, frames, page_bytes }, pages, unsettled }))
+        Ok(Some(Moment { committed: CommittedPages { wal, frames, page_bytes }, pages, unsettled }))
     }
 
     /// The database is this process's, and its log has an index, from now on. Where it was shared, no connection may have come since.
