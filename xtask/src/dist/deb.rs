@@ -33,7 +33,8 @@ pub fn make(target: &Target, built: &Built, version: &str, packages: &Path) -> R
         name: "litefoot",
         version,
         depends: "",
-        fields: "",
+        // The authorities that TLS trusts.
+        fields: "Suggests: ca-certificates\n",
         description: "storage layer under unmodified SQLite that treads lightly on flash\n \
                       Small durable transactions of any program that uses SQLite become one write and\n \
                       one sync: 'litefoot run -- PROGRAM'. The files stay SQLite's.\n",

@@ -31,9 +31,14 @@ impl S3 {
             eprintln!("skipped: moto_server is neither on the PATH nor in LITEFOOT_MOTO");
             return None;
         };
-        let server = S3 { child, address: format!("127.0.0.1:{port}") };
+        let mut server = S3 { child, address: format!("127.0.0.1:{port}") };
         let began = Instant::now();
         while !server.ask("PUT /bucket HTTP/1.1").contains(" 200 ") {
+            // As a shell says it: what is on the PATH stands for a program that is not there.
+            if server.child.try_wait().unwrap().is_some_and(|ended| ended.code() == Some(127)) {
+                eprintln!("skipped: moto_server is on the PATH, and not installed");
+                return None;
+            }
             assert!(began.elapsed() < PATIENCE, "the server did not start");
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -13,12 +13,21 @@ pub struct Server {
     files: tempfile::TempDir,
 }
 
+/// The first version that can sync each message (`sync_interval: always`).
+const OLDEST: [u32; 2] = [2, 10];
+
 /// `nats-server`, by LITEFOOT_NATS or on the PATH.
 fn program() -> Option<PathBuf> {
     let named = std::env::var_os("LITEFOOT_NATS").map(PathBuf::from);
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&paths).map(|folder| folder.join("nats-server"));
     named.into_iter().chain(on_path).find(|file| file.is_file())
+}
+
+/// Of `nats-server: v2.10.27`.
+fn version(said: &str) -> Option<[u32; 2]> {
+    let mut numbers = said.trim().rsplit_once('v')?.1.split('.').map(|number| number.parse().ok());
+    Some([numbers.next()??, numbers.next()??])
 }
 
 impl Server {
@@ -28,6 +37,12 @@ impl Server {
             println!("skipped: nats-server is not installed (LITEFOOT_NATS may name it)");
             return None;
         };
+        let said = Command::new(&program).arg("--version").output().unwrap().stdout;
+        let said = String::from_utf8_lossy(&said);
+        if version(&said).is_none_or(|version| version < OLDEST) {
+            println!("skipped: {} is older than 2.10: {}", program.display(), said.trim());
+            return None;
+        }
         let files = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         // What is acknowledged is on the disk.
