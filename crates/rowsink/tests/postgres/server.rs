@@ -70,13 +70,28 @@ impl Server {
             println!("skipped: initdb: {}", String::from_utf8_lossy(&made.stderr));
             return None;
         }
+        let settings = settings.iter().flat_map(|setting| ["-c", setting]);
+        // It reads its settings, and ends.
+        let read = command(&programs.join("postgres"))
+            .arg("-D")
+            .arg(&data)
+            .args(settings.clone())
+            .args(["-C", "port"])
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&read.stderr);
+        if told.contains("not supported by this build") {
+            println!("skipped: {}", told.trim());
+            return None;
+        }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let own = ["listen_addresses=127.0.0.1", "unix_socket_directories="];
         let child = command(&programs.join("postgres"))
             .arg("-D")
             .arg(&data)
             .args(["-p", &port.to_string()])
-            .args(own.iter().chain(settings).flat_map(|setting| ["-c", setting]))
+            .args(own.iter().flat_map(|setting| ["-c", setting]))
+            .args(settings)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
