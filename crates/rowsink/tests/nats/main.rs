@@ -39,7 +39,7 @@ impl Device {
     fn batch(&mut self) -> Batch {
         self.history.advance();
         // Now and then more than one message takes.
-        if self.sequence % 4 == 0 {
+        if self.sequence.is_multiple_of(4) {
             let bulk = "CREATE TABLE IF NOT EXISTS bulk(a, b); DELETE FROM bulk; \
                         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300) \
                         INSERT INTO bulk SELECT i, randomblob(300) FROM n";
