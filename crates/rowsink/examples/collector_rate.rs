@@ -53,8 +53,9 @@ fn main() {
         url: server.url(server.port),
         password: None,
         schema: "public".into(),
-        token: TOKEN.into(),
+        token: Some(TOKEN.into()),
         certificate: None,
+        client_authorities: None,
         connections: devices as usize,
         say: Arc::new(|line: &str| eprintln!("{line}")),
     };
@@ -68,7 +69,7 @@ fn main() {
         for device in 1..=devices {
             let (address, table, arrived, sent, is_over) = (&address, &table, &arrived, &sent, &is_over);
             scope.spawn(move || {
-                let mut destination = Collector::new(address, TOKEN, &Line::Plain).unwrap();
+                let mut destination = Collector::new(address, Some(TOKEN), &Line::Plain).unwrap();
                 for sequence in 1.. {
                     let told = deliver(&mut destination, &batch(device, sequence, rows, table)).unwrap();
                     sent.fetch_add(told.bytes, Ordering::Relaxed);

@@ -7,8 +7,13 @@ use std::path::PathBuf;
 /// How a line is protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// Encrypted: the other side's certificate is of an authority in this file, or, without one, of one that the system trusts.
-    Tls(Option<PathBuf>),
+    /// Encrypted: the other side's certificate is of a trusted authority, or, where none is named, of one that the system trusts.
+    Tls {
+        /// The file of trusted authorities, in PEM.
+        authorities: Option<PathBuf>,
+        /// The files of a certificate that is shown to the other side, and of its key, in PEM.
+        certificate: Option<(PathBuf, PathBuf)>,
+    },
     /// Not at all.
     Plain,
 }

@@ -22,6 +22,8 @@ pub struct Plan {
     pub credentials: Option<PathBuf>,
     /// The files of the certificate and of its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The file of the authorities that sign the devices' certificates. With one, a token is wanted only where it is set.
+    pub client_authorities: Option<PathBuf>,
     /// True where devices of other machines may come over lines that are not encrypted.
     pub is_insecure: bool,
     /// Most connections at one time.
@@ -42,8 +44,12 @@ pub fn start(plan: Plan, say: Arc<dyn Fn(&str) + Send + Sync>) -> Result<Server>
         let why = "other machines would send the token and the rows in plain text: give --certificate and --key, or say --insecure";
         return Err(refused(why));
     }
-    let token = secret(TOKEN, plan.credentials.as_deref())?
-        .ok_or_else(|| refused(&format!("{TOKEN} is not set: devices and collector share a token")))?;
+    let token = secret(TOKEN, plan.credentials.as_deref())?;
+    if token.is_none() && plan.client_authorities.is_none() {
+        let why =
+            "is not set: devices and collector share a token, or devices have certificates (--client-ca)";
+        return Err(refused(&format!("{TOKEN} {why}")));
+    }
     let settings = Settings {
         listen: plan.listen,
         password: secret("PGPASSWORD", plan.credentials.as_deref())?,
@@ -51,6 +57,7 @@ pub fn start(plan: Plan, say: Arc<dyn Fn(&str) + Send + Sync>) -> Result<Server>
         schema: SCHEMA.to_owned(),
         token,
         certificate: plan.certificate,
+        client_authorities: plan.client_authorities,
         connections: plan.connections,
         say,
     };

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// The schema of PostgreSQL that tables are in.
 pub(crate) const SCHEMA: &str = "public";
 
+/// The variables, or the lines of a file, that name the files of a device's certificate and of its key.
+const CERTIFICATE: [&str; 2] = ["LITEFOOT_COLLECT_CERTIFICATE", "LITEFOOT_COLLECT_KEY"];
+
 /// Schemes that are understood.
 pub fn schemes() -> String {
     let buckets = if cfg!(feature = "cloud") {
@@ -91,22 +94,41 @@ fn collector(url: &str, credentials: Option<&Path>) -> Result<Collector> {
     let address = address.trim_end_matches('/');
     let line = match scheme {
         "collect" if is_insecure => return Err(refused(url, "?insecure is for collect+tcp://")),
-        "collect" => Line::Tls(secret("LITEFOOT_COLLECT_CA", credentials)?.map(PathBuf::from)),
+        "collect" => Line::Tls {
+            authorities: secret("LITEFOOT_COLLECT_CA", credentials)?.map(PathBuf::from),
+            certificate: certificate(url, credentials)?,
+        },
         _ if is_insecure || is_this_machine(address) => Line::Plain,
         _ => {
             let why = "the token and the rows would travel in plain text: use collect://, or write collect+tcp://HOST:PORT?insecure";
             return Err(refused(url, why));
         }
     };
-    let token = secret(TOKEN, credentials)?.ok_or_else(|| {
-        refused(
+    let token = secret(TOKEN, credentials)?;
+    if token.is_none() && !matches!(line, Line::Tls { certificate: Some(_), .. }) {
+        let why = "is not set: it is the collector's, in the environment or in --credentials FILE";
+        return Err(refused(url, &format!("{TOKEN} {why}")));
+    }
+    Ok(Collector::new(address, token.as_deref(), &line)?)
+}
+
+/// The files of the certificate that a collector is shown, and of its key.
+fn certificate(url: &str, credentials: Option<&Path>) -> Result<Option<(PathBuf, PathBuf)>> {
+    let [certificate, key] = CERTIFICATE.map(|name| secret(name, credentials));
+    let (certificate, key) = (certificate?, key?);
+    let [of_certificate, of_key] = CERTIFICATE;
+    if certificate.iter().chain(&key).any(|value| value.contains("-----")) {
+        return Err(refused(
             url,
-            &format!(
-                "{TOKEN} is not set: it is the collector's, in the environment or in --credentials FILE"
-            ),
-        )
-    })?;
-    Ok(Collector::new(address, &token, &line)?)
+            &format!("{of_certificate} and {of_key} are names of files, not what is in them"),
+        ));
+    }
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok(Some((certificate.into(), key.into()))),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(refused(url, &format!("{of_certificate} is set, and {of_key} is not"))),
+        (None, Some(_)) => Err(refused(url, &format!("{of_key} is set, and {of_certificate} is not"))),
+    }
 }
 
 fn is_this_machine(address: &str) -> bool {
@@ -199,6 +221,32 @@ mod tests {
             assert!(error.contains(why) && !error.contains("hush"), "{error}");
         }
         assert_eq!(place("collect://centre:5").is_ok(), cfg!(feature = "tls"));
+    }
+
+    #[test]
+    fn a_certificate_has_a_key_and_both_are_names_of_files() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let asked = |lines: &str| {
+            std::fs::write(file.path(), lines).unwrap();
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o600)).unwrap();
+            collector("collect://centre:5", Some(file.path())).err().unwrap().to_string()
+        };
+        let missing = if cfg!(feature = "tls") { "/none.pem" } else { "without TLS" };
+        for (lines, why) in [
+            ("LITEFOOT_COLLECT_CERTIFICATE=/none.pem", "LITEFOOT_COLLECT_KEY is not"),
+            ("LITEFOOT_COLLECT_KEY=/none.key", "LITEFOOT_COLLECT_CERTIFICATE is not"),
+            ("LITEFOOT_COLLECT_CERTIFICATE=/none.pem\nLITEFOOT_COLLECT_KEY=/none.key", missing),
+            ("LITEFOOT_COLLECT_KEY=-----BEGIN PRIVATE KEY----- hush", "names of files"),
+            ("", "LITEFOOT_COLLECT_TOKEN is not set"),
+        ] {
+            let error = asked(lines);
+            assert!(error.contains(why) && !error.contains("hush"), "{lines}: {error}");
+        }
+        // Without TLS there is nobody who could see a certificate.
+        std::fs::write(file.path(), "LITEFOOT_COLLECT_CERTIFICATE=/a\nLITEFOOT_COLLECT_KEY=/b\n").unwrap();
+        let error = collector("collect+tcp://localhost:5", Some(file.path())).err().unwrap().to_string();
+        assert!(error.contains("LITEFOOT_COLLECT_TOKEN is not set"), "{error}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ Examples:
   export LITEFOOT_COLLECT_TOKEN=$(openssl rand -hex 32)          the devices have the same
   litefoot collect --to postgres://fleet@localhost/fleet         devices of this machine, for a try
   litefoot collect --listen 0.0.0.0:8443 --certificate cert.pem --key key.pem --to postgres://fleet@db/fleet
+  litefoot collect --listen 0.0.0.0:8443 --certificate cert.pem --key key.pem --client-ca devices.pem --to postgres://fleet@db/fleet
   litefoot collect --to postgres://fleet@db/fleet --credentials /etc/litefoot/collect.env
 
 On a device:
@@ -33,6 +34,7 @@ On a device:
   litefoot ship run
 
 LITEFOOT_COLLECT_TOKEN and PGPASSWORD are in the environment, or are lines of the file of --credentials.
+On a device LITEFOOT_COLLECT_CERTIFICATE and LITEFOOT_COLLECT_KEY name the files for a collector with --client-ca.
 
 Exit codes: 0 it was asked to end; 1 it cannot begin, and said why.")]
 pub struct Args {
@@ -51,6 +53,10 @@ pub struct Args {
     /// The private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
+
+    /// The authorities of devices, in PEM: each device has to show a certificate of one, and a token only where one is set
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    client_ca: Option<PathBuf>,
 
     /// Take devices of other machines over lines that are not encrypted
     #[arg(long)]
@@ -73,6 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         to: args.to,
         credentials: args.credentials,
         certificate: args.certificate.zip(args.key),
+        client_authorities: args.client_ca,
         is_insecure: args.insecure,
         connections: args.connections.into(),
     };

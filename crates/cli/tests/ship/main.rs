@@ -4,6 +4,8 @@
 
 #[cfg(feature = "cloud")]
 mod buckets;
+#[cfg(feature = "tls")]
+mod certificates;
 mod follow;
 mod litestream;
 mod looks;
@@ -327,6 +329,7 @@ fn a_collector_says_why_it_does_not_begin() {
         (&["--to", to, "--listen", "0.0.0.0:0"], Some(token), "--insecure"),
         (&["--to", to, "--certificate", "none.pem"], Some(token), "--key"),
         (&["--to", to, "--certificate", "none.pem", "--key", "none.pem"], Some(token), "none.pem"),
+        (&["--to", to, "--client-ca", "none.pem"], Some(token), "--certificate"),
         (&["--to", to, "--listen", "here"], Some(token), "--listen"),
     ] {
         let mut command = litefoot(case.path(), &[&["collect"], arguments].concat());

@@ -23,7 +23,7 @@ pub struct Collector {
     place: String,
     host: String,
     port: u16,
-    token: String,
+    token: Option<String>,
     silence: Duration,
     runtime: Runtime,
     security: Security,
@@ -47,24 +47,26 @@ struct Open {
 enum Lost {
     /// The line: another attempt may help.
     Line(String),
+    /// The collector, or its certificate, which stays so.
+    Refused(String),
     Error(Error),
 }
 
 impl Collector {
-    /// A destination by its address, `host:port`. Nothing is connected yet.
+    /// A destination by its address, `host:port`. Nothing is connected yet. Without a token the line is to have a certificate.
     ///
     /// # Errors
-    /// The address or the token cannot be used.
-    pub fn new(address: &str, token: &str, line: &Line) -> Result<Collector> {
+    /// The address, the token or a file of the line cannot be used.
+    pub fn new(address: &str, token: Option<&str>, line: &Line) -> Result<Collector> {
         let scheme = if *line == Line::Plain { "collect+tcp" } else { "collect" };
         let place = format!("{scheme}://{address}");
         let refused = |why: &str| Error::Refused { place: place.clone(), why: why.to_owned() };
         let (host, port) = split(address).ok_or_else(|| refused("write collect://HOST:PORT"))?;
-        check_token(token).map_err(|why| refused(&why))?;
+        token.map_or(Ok(()), check_token).map_err(|why| refused(&why))?;
         let security = Security::new(line, &host, &place)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| refused(&error.to_string()))?;
-        let token = token.to_owned();
+        let token = token.map(str::to_owned);
         Ok(Collector { place, host, port, token, silence: SILENCE, runtime, security, open: None })
     }
 
@@ -86,7 +88,7 @@ impl Collector {
                     Some(line) => line,
                     None => {
                         let connecting =
-                            timeout(CONNECT, connect(place, (host.as_str(), *port), security, token));
+                            timeout(CONNECT, connect((host.as_str(), *port), security, token.as_deref()));
                         connecting.await.unwrap_or_else(|_| {
                             Err(Lost::Line(format!("no answer for {} seconds", CONNECT.as_secs())))
                         })?
@@ -108,6 +110,7 @@ impl Collector {
                     return Ok(answer);
                 }
                 Err(Lost::Error(error)) => return Err(error),
+                Err(Lost::Refused(why)) => return Err(Error::Refused { place: place.clone(), why }),
                 // What has arrived, and was not heard of, is known by its number and token.
                 Err(Lost::Line(_)) if was_kept => {}
                 Err(Lost::Line(why)) => return Err(Error::Unreachable { place: place.clone(), why }),
@@ -143,11 +146,11 @@ fn split(address: &str) -> Option<(String, u16)> {
 impl Security {
     #[cfg(feature = "tls")]
     fn new(line: &Line, host: &str, place: &str) -> Result<Security> {
-        let Line::Tls(authorities) = line else { return Ok(Security::Plain) };
+        let Line::Tls { authorities, certificate } = line else { return Ok(Security::Plain) };
         let name = rustls::pki_types::ServerName::try_from(host.to_owned());
         let name =
             name.map_err(|error| Error::Refused { place: place.to_owned(), why: error.to_string() })?;
-        let config = crate::tls::client(authorities.as_deref())?;
+        let config = crate::tls::client(authorities.as_deref(), certificate.as_ref())?;
         Ok(Security::Tls(std::sync::Arc::new(config).into(), name))
     }
 
@@ -155,16 +158,15 @@ impl Security {
     fn new(line: &Line, _: &str, place: &str) -> Result<Security> {
         match line {
             Line::Plain => Ok(Security::Plain),
-            Line::Tls(_) => Err(crate::line::without_tls(place)),
+            Line::Tls { .. } => Err(crate::line::without_tls(place)),
         }
     }
 }
 
 async fn connect(
-    place: &str,
     address: (&str, u16),
     security: &Security,
-    token: &str,
+    token: Option<&str>,
 ) -> std::result::Result<Open, Lost> {
     let stream = TcpStream::connect(address).await.map_err(|error| Lost::Line(error.to_string()))?;
     stream.set_nodelay(true).map_err(|error| Lost::Line(error.to_string()))?;
@@ -173,26 +175,26 @@ async fn connect(
         #[cfg(feature = "tls")]
         Security::Tls(connector, name) => {
             let shaken = connector.connect(name.clone(), stream).await;
-            Box::new(shaken.map_err(|error| refused_by_tls(place, &error))?)
+            Box::new(shaken.map_err(|error| lost(&error))?)
         }
     };
     let mut open = Open { stream, sender: Sender::default(), used: Instant::now() };
-    open.send(HELLO, &wire::hello(token), CONNECT).await?;
+    open.send(HELLO, &wire::hello(token.unwrap_or_default()), CONNECT).await?;
     match open.answer(CONNECT).await? {
         Answer::Welcome => Ok(open),
         Answer::Failed { is_transient: true, why } => Err(Lost::Line(why)),
-        Answer::Failed { why, .. } => Err(Lost::Error(Error::Refused { place: place.to_owned(), why })),
+        Answer::Failed { why, .. } => Err(Lost::Refused(why)),
         _ => Err(Lost::Line("the greeting is not answered".to_owned())),
     }
 }
 
-/// A certificate that is not trusted stays so; a line that breaks does not.
-#[cfg(feature = "tls")]
-fn refused_by_tls(place: &str, error: &std::io::Error) -> Lost {
-    match crate::tls::is_wrong_certificate(error) {
-        true => Lost::Error(Error::Refused { place: place.to_owned(), why: format!("TLS: {error}") }),
-        false => Lost::Line(error.to_string()),
+/// A certificate that is not trusted stays so; a line that breaks does not. Of its own one the device hears behind the handshake.
+fn lost(error: &std::io::Error) -> Lost {
+    #[cfg(feature = "tls")]
+    if let Some(why) = crate::tls::refusal(error) {
+        return Lost::Refused(why);
     }
+    Lost::Line(error.to_string())
 }
 
 impl Open {
@@ -239,8 +241,10 @@ impl Open {
             });
             let frame = frame.await;
             let quiet = || Lost::Line(format!("no answer for {} seconds", silence.as_secs()));
-            let (kind, payload) =
-                frame.map_err(|_| quiet())?.map_err(|error| Lost::Line(error.to_string()))?;
+            let (kind, payload) = frame.map_err(|_| quiet())?.map_err(|broken| match broken {
+                Broken::Lost(error) => lost(&error),
+                other => Lost::Line(other.to_string()),
+            })?;
             match Answer::of_frame(kind, &payload) {
                 Some(Answer::Working) => {}
                 Some(answer) => return Ok(answer),
@@ -296,10 +300,10 @@ mod tests {
     #[test]
     fn tokens_are_long_and_never_shown() {
         let refused =
-            |token: &str| Collector::new("127.0.0.1:1", token, &Line::Plain).err().unwrap().to_string();
+            |token: &str| Collector::new("127.0.0.1:1", Some(token), &Line::Plain).err().unwrap().to_string();
         for token in ["", "hush", "hush-hush-hush-hush-\n", &"hush".repeat(200)] {
             assert!(!refused(token).contains("hush"), "{token}");
         }
-        assert!(Collector::new("127.0.0.1:1", "hush-hush-hush-hush", &Line::Plain).is_ok());
+        assert!(Collector::new("127.0.0.1:1", Some("hush-hush-hush-hush"), &Line::Plain).is_ok());
     }
 }

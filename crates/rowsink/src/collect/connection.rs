@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
@@ -80,10 +80,15 @@ pub(super) async fn serve(shared: Arc<Shared>, mut stream: Box<dyn Stream>, peer
     };
     let (kind, payload) = answer.to_frame();
     // Where nobody listens any more, nobody has to hear of it.
+    if let Ok(Ok(())) = timeout(FAREWELL, wire::send(&mut stream, kind, &payload)).await {
+        farewell(&mut stream).await;
+    }
+}
+
+/// Ends a line on which something was said last. One that is cut while bytes are on their way loses that.
+pub(super) async fn farewell(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let _ = timeout(FAREWELL, async {
-        wire::send(&mut stream, kind, &payload).await?;
         stream.shutdown().await?;
-        // A line that is cut while bytes are on their way loses the answer.
         let (mut buf, mut count) = (vec![0; 16 << 10], 0);
         while count < FAREWELL_BYTES {
             match stream.read(&mut buf).await? {
@@ -137,8 +142,14 @@ impl Connection {
         let greeting = self.unless_over(greeting).await?;
         let greeting = greeting.map_err(|_| End::Lost("no greeting came".to_owned()))??;
         let token = wire::token_of(&greeting).map_err(refused)?;
-        if !bool::from(token.ct_eq(self.shared.token.as_bytes())) {
-            return Err(refused("the token is another one than the collector's"));
+        // Without a token of its own the collector has seen a certificate.
+        if let Some(own) = &self.shared.token {
+            if token.is_empty() {
+                return Err(refused("the collector wants a token (LITEFOOT_COLLECT_TOKEN) as well"));
+            }
+            if !bool::from(token.ct_eq(own.as_bytes())) {
+                return Err(refused("the token is another one than the collector's"));
+            }
         }
         answer(stream, &Answer::Welcome).await
     }

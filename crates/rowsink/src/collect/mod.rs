@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A connection to PostgreSQL is a process there, and each batch by itself is a transaction with a sync. A fleet would need thousands of both. Devices also
-//! need no account of the database: they have a token.
+//! need no account of the database: they have a token or a certificate.
 //!
 //! # What it promises
 //! 1. **Once, in order.** The position of each device moves in the transaction of its rows, as it does for a device that delivers by itself. An answer follows

@@ -2,6 +2,8 @@
 
 use super::Stream;
 use super::check_token;
+#[cfg(feature = "tls")]
+use super::connection::farewell;
 use super::connection::serve;
 use super::writer::{Job, Say, Writer};
 use crate::postgres::Session;
@@ -42,10 +44,12 @@ pub struct Settings {
     pub password: Option<String>,
     /// The schema that tables are in.
     pub schema: String,
-    /// What devices have to know.
-    pub token: String,
+    /// What devices have to know; `None` where their certificates are enough.
+    pub token: Option<String>,
     /// The files of the certificate and of its key, both PEM; without them lines are not encrypted.
     pub certificate: Option<(std::path::PathBuf, std::path::PathBuf)>,
+    /// The file of the authorities, one of which has signed each device's certificate; without it devices need none.
+    pub client_authorities: Option<std::path::PathBuf>,
     /// Most connections; further ones wait.
     pub connections: usize,
     /// Takes lines for people.
@@ -57,7 +61,7 @@ type Newest = HashMap<[u8; 16], (u64, Arc<Notify>)>;
 
 /// What all connections share.
 pub(super) struct Shared {
-    pub token: String,
+    pub token: Option<String>,
     pub queue: mpsc::Sender<Job>,
     closing: watch::Receiver<bool>,
     pub say: Say,
@@ -137,7 +141,11 @@ impl Server {
     pub fn start(settings: Settings) -> Result<Server> {
         let place = settings.listen.to_string();
         let refused = |why: String| Error::Refused { place: place.clone(), why };
-        check_token(&settings.token).map_err(refused)?;
+        match &settings.token {
+            Some(token) => check_token(token).map_err(refused)?,
+            None if settings.client_authorities.is_some() => {}
+            None => return Err(refused("devices have to show a token or a certificate".to_owned())),
+        }
         let lines = Lines::new(&settings)?;
         let mut session = Session::new(&settings.url, "litefoot collect")?;
         session.set_password(settings.password.as_deref());
@@ -257,16 +265,26 @@ struct Lines {
 impl Lines {
     #[cfg(feature = "tls")]
     fn new(settings: &Settings) -> Result<Lines> {
-        let files = settings.certificate.as_ref();
-        let acceptor = files.map(|(certificate, key)| crate::tls::acceptor(certificate, key)).transpose()?;
+        let authorities = settings.client_authorities.as_deref();
+        let acceptor = match (&settings.certificate, authorities) {
+            (Some(own), _) => Some(crate::tls::acceptor(own, authorities)?),
+            (None, None) => None,
+            (None, Some(path)) => {
+                return Err(Error::local(
+                    path,
+                    "certificates of devices come over lines of TLS: the collector needs its own, too",
+                ));
+            }
+        };
         Ok(Lines { acceptor })
     }
 
     #[cfg(not(feature = "tls"))]
     fn new(settings: &Settings) -> Result<Lines> {
-        match &settings.certificate {
+        let certificate = settings.certificate.as_ref().map(|(certificate, _)| certificate);
+        match certificate.or(settings.client_authorities.as_ref()) {
             None => Ok(Lines {}),
-            Some((certificate, _)) => Err(Error::local(certificate, "this program was built without TLS")),
+            Some(file) => Err(Error::local(file, "this program was built without TLS")),
         }
     }
 
@@ -275,11 +293,19 @@ impl Lines {
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         #[cfg(feature = "tls")]
         if let Some(acceptor) = &self.acceptor {
-            let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await;
+            let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream).into_fallible()).await;
             let shaken = shaken.map_err(|_| "no TLS handshake came".to_owned())?;
             return match shaken {
                 Ok(stream) => Ok(Box::new(stream)),
-                Err(error) => Err(format!("no TLS handshake: {error}")),
+                Err((error, mut stream)) => {
+                    let why = crate::tls::wrong_certificate(&error);
+                    // The device hears of it.
+                    farewell(&mut stream).await;
+                    Err(why.map_or_else(
+                        || format!("no TLS handshake: {error}"),
+                        |why| format!("refused: {why}"),
+                    ))
+                }
             };
         }
         Ok(Box::new(stream))

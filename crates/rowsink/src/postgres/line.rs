@@ -31,7 +31,7 @@ pub(super) fn of_url(url: &str) -> std::result::Result<(String, Line), &'static 
             return Err("sslrootcert is for sslmode=verify-full");
         }
         "" | "disable" | "prefer" | "allow" => Line::Plain,
-        "require" | "verify-full" => Line::Tls(authorities),
+        "require" | "verify-full" => Line::Tls { authorities, certificate: None },
         _ => return Err("write sslmode=verify-full, or sslmode=disable"),
     };
     let url = if others.is_empty() { before.to_owned() } else { format!("{before}?{}", others.join("&")) };
@@ -49,8 +49,8 @@ pub(super) enum Opener {
 impl Opener {
     #[cfg(feature = "tls")]
     pub(super) fn new(line: &Line, _: &str) -> Result<Opener> {
-        let Line::Tls(authorities) = line else { return Ok(Opener::Plain) };
-        let config = crate::tls::client(authorities.as_deref())?;
+        let Line::Tls { authorities, certificate } = line else { return Ok(Opener::Plain) };
+        let config = crate::tls::client(authorities.as_deref(), certificate.as_ref())?;
         Ok(Opener::Tls(tokio_postgres_rustls::MakeRustlsConnect::new(config)))
     }
 
@@ -58,7 +58,7 @@ impl Opener {
     pub(super) fn new(line: &Line, place: &str) -> Result<Opener> {
         match line {
             Line::Plain => Ok(Opener::Plain),
-            Line::Tls(_) => Err(crate::line::without_tls(place)),
+            Line::Tls { .. } => Err(crate::line::without_tls(place)),
         }
     }
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_url_says_how_a_line_is_protected() {
-        let tls = |file: Option<&str>| Line::Tls(file.map(PathBuf::from));
+        let tls = |file: Option<&str>| Line::Tls { authorities: file.map(PathBuf::from), certificate: None };
         for (url, rest, line) in [
             ("postgres://h/d", "postgres://h/d", Line::Plain),
             ("postgres://h/d?sslmode=disable", "postgres://h/d", Line::Plain),

@@ -207,7 +207,7 @@ fn explain(error: &tokio_postgres::Error) -> String {
 /// Whether waiting may help: the server was lost, is starting, is full or busy; it has not said no.
 fn is_transient(error: &tokio_postgres::Error) -> bool {
     #[cfg(feature = "tls")]
-    if crate::tls::is_wrong_certificate(error) {
+    if crate::tls::wrong_certificate(error).is_some() {
         return false;
     }
     let Some(code) = error.code() else { return true };

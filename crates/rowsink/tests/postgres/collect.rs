@@ -5,8 +5,6 @@ use super::server::Server;
 use super::{Device, compare, kill_a_process};
 use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
 use litefoot_rowsink::collect::{self, Collector, Line, Settings};
-#[cfg(feature = "tls")]
-use litefoot_rowsink::postgres::Postgres;
 use litefoot_rowsink::{Batch, Destination, Error, Origin, deliver};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,19 +13,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const TOKEN: &str = "a-token-of-the-tests";
+pub const TOKEN: &str = "a-token-of-the-tests";
 
 /// What a collector has said.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<String>>>);
+pub struct Said(Arc<Mutex<Vec<String>>>);
 
 impl Said {
-    fn has(&self, part: &str) -> bool {
+    pub fn has(&self, part: &str) -> bool {
         self.0.lock().unwrap().iter().any(|line| line.contains(part))
     }
 
     /// Waits for a line.
-    fn wait(&self, part: &str) {
+    pub fn wait(&self, part: &str) {
         for _ in 0..600 {
             if self.has(part) {
                 return;
@@ -38,7 +36,7 @@ impl Said {
     }
 }
 
-fn settings(server: &Server, said: &Said) -> Settings {
+pub fn settings(server: &Server, said: &Said) -> Settings {
     let said = said.clone();
     settings_of(server.url(server.port), 0, move |line| said.0.lock().unwrap().push(line.to_owned()))
 }
@@ -49,8 +47,9 @@ fn settings_of(url: String, port: u16, say: impl Fn(&str) + Send + Sync + 'stati
         url,
         password: None,
         schema: "public".into(),
-        token: TOKEN.into(),
+        token: Some(TOKEN.into()),
         certificate: None,
+        client_authorities: None,
         connections: 64,
         say: Arc::new(say),
     }
@@ -76,7 +75,7 @@ impl Running {
 }
 
 fn device_of(address: &str) -> Collector {
-    Collector::new(address, TOKEN, &Line::Plain).unwrap().with_silence_of(Duration::from_secs(3))
+    Collector::new(address, Some(TOKEN), &Line::Plain).unwrap().with_silence_of(Duration::from_secs(3))
 }
 
 /// Makes the server note each position that any source has had.
@@ -242,12 +241,12 @@ fn each_batch_arrives_once_whatever_is_killed_between() {
     assert!(kills > 3 && retries > 10, "{kills} kills, {retries} retries");
 }
 
-fn table(sql: &str) -> Table {
+pub fn table(sql: &str) -> Table {
     Table::from_sql("reading".into(), 0, sql.into())
 }
 
 /// A batch of a plain table.
-fn readings(source: u8, sequence: u64, table: &Table, changes: Vec<Change>) -> Batch {
+pub fn readings(source: u8, sequence: u64, table: &Table, changes: Vec<Change>) -> Batch {
     let before = (sequence > 1).then(|| table.clone());
     let tables = vec![TableChanges { before, after: Some(table.clone()), forgotten: vec![], changes }];
     let origin = Origin { source: [source; 16], epoch: 1 };
@@ -260,16 +259,16 @@ fn reading(table: &Table, sequence: u64, (token, is_whole): (u64, bool), rowid: 
     Batch { token, is_whole, ..readings(1, sequence, table, vec![insert(rowid, Value::Real(1.0))]) }
 }
 
-fn insert(rowid: i64, value: Value) -> Change {
+pub fn insert(rowid: i64, value: Value) -> Change {
     Change::Insert(Row { rowid: Some(rowid), values: vec![Value::Integer(rowid), value] })
 }
 
-fn count(server: &Server, condition: &str) -> i64 {
+pub fn count(server: &Server, condition: &str) -> i64 {
     let select = format!("SELECT count(*) FROM reading WHERE {condition}");
     server.ask(async |client| Ok(client.query_one(&select, &[]).await?.get(0)))
 }
 
-const READING: &str = "CREATE TABLE reading(at INTEGER PRIMARY KEY, celsius REAL)";
+pub const READING: &str = "CREATE TABLE reading(at INTEGER PRIMARY KEY, celsius REAL)";
 
 #[test]
 fn a_device_that_is_refused_harms_no_other() {
@@ -460,7 +459,7 @@ fn wrong_bytes_get_a_clear_line_and_harm_nobody() {
     let with_hello = |bytes: &[u8]| [&hello, bytes].concat();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
 
-    let mut wrong = Collector::new(&address, "another-token-of-the-tests", &Line::Plain).unwrap();
+    let mut wrong = Collector::new(&address, Some("another-token-of-the-tests"), &Line::Plain).unwrap();
     let error = wrong.position(&Origin { source: [1; 16], epoch: 1 }).unwrap_err();
     assert!(error.to_string().contains("token") && !error.is_transient(), "{error}");
     said.wait("the token is another one");
@@ -566,7 +565,7 @@ fn a_collector_says_why_it_does_not_start() {
         change(&mut settings);
         collect::Server::start(settings).err().unwrap().to_string()
     };
-    assert!(refused(&|settings| settings.token = "short".into()).contains("16"));
+    assert!(refused(&|settings| settings.token = Some("short".into())).contains("16"));
     assert!(refused(&|settings| settings.url = "postgres://u:geheim@[bad/x".into()).contains("URL"));
     let url = format!("postgres://litefoot@127.0.0.1:{}/none", server.port);
     assert!(refused(&|settings| settings.url.clone_from(&url)).contains("none"));
@@ -579,97 +578,4 @@ fn a_collector_says_why_it_does_not_start() {
     let mut device = device_of(&collector.address().to_string());
     let error = device.position(&Origin { source: [1; 16], epoch: 1 }).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("cannot be reached"), "{error}");
-}
-
-/// Makes an authority, and a certificate of it for this machine; `None`, with a message, without openssl.
-#[cfg(feature = "tls")]
-fn certificates(directory: &std::path::Path) -> Option<()> {
-    let script = "set -e
-        k='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
-        openssl req -x509 $k -keyout ca.key -out ca.pem -subj /CN=tests -days 2
-        openssl req $k -keyout key.pem -out request.pem -subj /CN=localhost
-        printf 'subjectAltName=DNS:localhost' > names
-        openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -out cert.pem -days 2 -extfile names";
-    let made = Command::new("sh").args(["-c", script]).current_dir(directory).output().unwrap();
-    if !made.status.success() {
-        println!("skipped: openssl: {}", String::from_utf8_lossy(&made.stderr));
-        return None;
-    }
-    Some(())
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn lines_are_encrypted_and_certificates_are_checked() {
-    let Some(server) = Server::start() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str| directory.path().join(name);
-    if certificates(directory.path()).is_none() {
-        return;
-    }
-    let said = Said::default();
-    let mut with_certificate = settings(&server, &said);
-    with_certificate.certificate = Some((file("cert.pem"), file("key.pem")));
-    let collector = collect::Server::start(with_certificate).unwrap();
-    let port = collector.address().port();
-    let line = Line::Tls(Some(file("ca.pem")));
-    let table = table(READING);
-    let proxy = Proxy::start(port, 1);
-    let mut device = Collector::new(&format!("localhost:{}", proxy.port), TOKEN, &line).unwrap();
-    for sequence in 1..4 {
-        deliver(&mut device, &readings(1, sequence, &table, vec![insert(sequence as i64, Value::Real(1.0))]))
-            .unwrap();
-    }
-    assert_eq!(count(&server, "true"), 3);
-    let origin = Origin { source: [1; 16], epoch: 1 };
-    let refused = |host: &str, line: &Line| {
-        Collector::new(&format!("{host}:{port}"), TOKEN, line).unwrap().position(&origin).unwrap_err()
-    };
-    // Another name than the certificate's; an authority that is not trusted; a line that is not encrypted.
-    for error in [refused("127.0.0.1", &line), refused("localhost", &Line::Tls(None))] {
-        assert!(!error.is_transient() && error.to_string().contains("certificate"), "{error}");
-    }
-    refused("127.0.0.1", &Line::Plain);
-    said.wait("no TLS handshake");
-    let mut without = settings(&server, &said);
-    without.certificate = Some((file("cert.pem"), file("ca.key")));
-    assert!(collect::Server::start(without).err().unwrap().to_string().contains("cert.pem"));
-}
-
-#[cfg(feature = "tls")]
-#[test]
-fn the_line_to_the_server_is_encrypted_where_the_url_says_so() {
-    let directory = tempfile::tempdir().unwrap();
-    if certificates(directory.path()).is_none() {
-        return;
-    }
-    let file = |name: &str| directory.path().join(name).display().to_string();
-    let (certificate, key) =
-        (format!("ssl_cert_file={}", file("cert.pem")), format!("ssl_key_file={}", file("key.pem")));
-    let Some(server) = Server::with(&["fsync=off", "shared_buffers=16MB", "ssl=on", &certificate, &key])
-    else {
-        return;
-    };
-    let origin = Origin { source: [1; 16], epoch: 1 };
-    let ask = |host: &str, options: &str| {
-        let url = format!("postgres://litefoot:geheim@{host}:{}/postgres?{options}", server.port);
-        let mut destination = Postgres::new(&url, "public").unwrap();
-        let asked = destination.position(&origin);
-        // The connection is open, and the server says what it is.
-        let encrypted: i64 = server.ask(async |client| {
-            let select = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND application_name = 'litefoot ship'";
-            Ok(client.query_one(select, &[]).await?.get(0))
-        });
-        asked.map(|_| encrypted)
-    };
-    let trusted = format!("sslmode=verify-full&sslrootcert={}", file("ca.pem"));
-    assert_eq!(ask("localhost", &trusted).unwrap(), 1);
-    assert_eq!(ask("localhost", "sslmode=disable").unwrap(), 0);
-    assert_eq!(ask("localhost", "connect_timeout=9").unwrap(), 0);
-    // An authority that is not trusted, and another name than the certificate's.
-    for (host, options) in [("localhost", "sslmode=require"), ("127.0.0.1", trusted.as_str())] {
-        let error = ask(host, options).unwrap_err();
-        assert!(!error.is_transient() && !error.to_string().contains("geheim"), "{error}");
-        assert!(error.to_string().contains("certificate"), "{error}");
-    }
 }

@@ -11,6 +11,8 @@ mod history;
 mod image;
 mod proxy;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
 
 use history::History;
 use image::{Image, Truth, key_bytes, truth};
