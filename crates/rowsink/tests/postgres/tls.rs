@@ -7,9 +7,14 @@ use litefoot_rowdiff::Value;
 use litefoot_rowsink::collect::{self, Collector, Line, Settings};
 use litefoot_rowsink::postgres::Postgres;
 use litefoot_rowsink::{Destination, Error, Origin, deliver};
+use rustls::HandshakeKind;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 const ORIGIN: Origin = Origin { source: [1; 16], epoch: 1 };
 
@@ -204,32 +209,51 @@ fn a_certificate_and_a_token_are_wanted_where_both_are_set() {
     assert!(!case.said.has("of-the-tests"));
 }
 
-#[test]
-fn each_connection_shows_the_certificate_anew() {
-    use rustls::pki_types::pem::PemObject;
-    let Some(case) = Case::new() else { return };
-    let collector = collect::Server::start(case.settings(None)).unwrap();
+/// What a device without litefoot would have of rustls.
+fn config(case: &Case, [certificate, key]: [&str; 2]) -> Arc<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(rustls::pki_types::CertificateDer::from_pem_file(case.file("ca.pem")).unwrap()).unwrap();
-    let own = rustls::pki_types::CertificateDer::from_pem_file(case.file("device.pem")).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::from_pem_file(case.file("device.key")).unwrap();
+    roots.add(CertificateDer::from_pem_file(case.file("ca.pem")).unwrap()).unwrap();
+    let own = vec![CertificateDer::from_pem_file(case.file(certificate)).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(case.file(key)).unwrap();
     let config = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
-        .with_client_auth_cert(vec![own], key)
-        .unwrap();
-    let config = std::sync::Arc::new(config);
+        .with_client_auth_cert(own, key);
+    Arc::new(config.unwrap())
+}
+
+/// Sends bytes, and waits for one of the answer; tells how the handshake went.
+fn talk(
+    address: SocketAddr,
+    config: &Arc<rustls::ClientConfig>,
+    bytes: &[u8],
+) -> std::io::Result<Option<HandshakeKind>> {
+    let mut tls = rustls::ClientConnection::new(config.clone(), "localhost".try_into().unwrap()).unwrap();
+    let mut line = TcpStream::connect(address).unwrap();
+    let mut stream = rustls::Stream::new(&mut tls, &mut line);
+    stream.write_all(bytes)?;
+    stream.read_exact(&mut [0])?;
+    Ok(tls.handshake_kind())
+}
+
+#[test]
+fn each_connection_shows_the_certificate_anew() {
+    let Some(case) = Case::new() else { return };
+    let collector = collect::Server::start(case.settings(None)).unwrap();
+    let config = config(&case, DEVICE.unwrap());
     for _ in 0..3 {
-        let name = "localhost".try_into().unwrap();
-        let mut tls = rustls::ClientConnection::new(config.clone(), name).unwrap();
-        let mut line = std::net::TcpStream::connect(collector.address()).unwrap();
-        let mut stream = rustls::Stream::new(&mut tls, &mut line);
         // No greeting: the answer comes behind the tickets, where there are any.
-        stream.write_all(&[0; 9]).unwrap();
-        stream.read_exact(&mut [0; 1]).unwrap();
-        assert_eq!(tls.handshake_kind(), Some(rustls::HandshakeKind::Full));
+        assert_eq!(talk(collector.address(), &config, &[0; 9]).unwrap(), Some(HandshakeKind::Full));
     }
+}
+
+#[test]
+fn a_device_that_is_still_sending_hears_that_its_certificate_is_refused() {
+    let Some(case) = Case::new() else { return };
+    let collector = collect::Server::start(case.settings(None)).unwrap();
+    let error = talk(collector.address(), &config(&case, OTHER.unwrap()), &vec![0; 8 << 20]).unwrap_err();
+    assert!(error.to_string().contains("UnknownCA"), "{error}");
 }
 
 #[test]
