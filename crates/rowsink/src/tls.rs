@@ -72,6 +72,12 @@ pub(crate) fn acceptor(own: &Files, client_authorities: Option<&Path>) -> Result
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// The subject of the certificate that a device has shown, as it is encoded.
+pub(crate) fn subject(connection: &rustls::ServerConnection) -> Option<Vec<u8>> {
+    let shown = connection.peer_certificates()?.first()?;
+    Some(webpki::EndEntityCert::try_from(shown).map_or_else(|_| Vec::new(), |shown| shown.subject().to_vec()))
+}
+
 /// The side that asks: trusts the authorities of a file, or, without one, of the system. It shows its own certificate, where it has one.
 pub(crate) fn client(trusted: Option<&Path>, own: Option<&Files>) -> Result<ClientConfig> {
     let roots = match trusted {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 /// Time for a greeting.
@@ -58,11 +58,17 @@ fn refused(why: impl Into<String>) -> End {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(shared: Arc<Shared>, mut stream: Box<dyn Stream>, peer: String) {
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    mut stream: Box<dyn Stream>,
+    peer: String,
+    subject: Option<Vec<u8>>,
+) {
     let mut connection = Connection {
         number: shared.next_number(),
         shared: shared.clone(),
         source: None,
+        subject,
         replaced: Arc::default(),
         receiver: Receiver::default(),
         spool: None,
@@ -105,6 +111,8 @@ struct Connection {
     number: u64,
     shared: Arc<Shared>,
     source: Option<[u8; 16]>,
+    /// The subject of the device's certificate.
+    subject: Option<Vec<u8>>,
     /// A newer connection of the source is there.
     replaced: Arc<Notify>,
     receiver: Receiver,
@@ -173,7 +181,7 @@ impl Connection {
         match kind {
             ASK => {
                 let source = payload.as_slice().try_into().map_err(|_| refused("a source has 16 bytes"))?;
-                self.claim(source)?;
+                self.claim(stream, source).await?;
                 let work = Work::Ask(Origin { source, epoch: 0 });
                 self.work(stream, work, 0, None).await
             }
@@ -189,7 +197,7 @@ impl Connection {
         large: Option<OwnedSemaphorePermit>,
     ) -> Result<(), End> {
         let label = label(&part).map_err(refused)?;
-        self.claim(label.envelope.source)?;
+        self.claim(stream, label.envelope.source).await?;
         if label.is_first() && label.is_last() {
             let decoding = self.shared.decoding.clone().acquire_owned().await.ok();
             let batch = label.batch(self.receiver.tables(&part).map_err(refused)?);
@@ -221,12 +229,18 @@ impl Connection {
         Ok((spool.map_err(|error| refused(format!("the collector has no place: {error}")))?, permit))
     }
 
-    /// This connection is the source's from now on. An older one ends.
-    fn claim(&mut self, source: [u8; 16]) -> Result<(), End> {
+    /// This connection is the source's from now on. An older one ends, unless the source is another certificate's.
+    async fn claim(&mut self, stream: &mut Box<dyn Stream>, source: [u8; 16]) -> Result<(), End> {
         match self.source {
             Some(own) if own == source => Ok(()),
             Some(_) => Err(refused("a connection is for one source")),
             None => {
+                if let Some(subject) = self.subject.take() {
+                    let place = self.place().await?;
+                    let (job, receiver) = job(Work::Bind(Origin { source, epoch: 0 }, subject), 0, None);
+                    place.send(job);
+                    outcome(stream, receiver).await?;
+                }
                 self.source = Some(source);
                 self.shared.claim(source, self.number, self.replaced.clone());
                 Ok(())
@@ -242,24 +256,39 @@ impl Connection {
         bytes: usize,
         budget: Option<OwnedSemaphorePermit>,
     ) -> Result<(), End> {
-        let (sender, mut receiver) = oneshot::channel();
-        let job = Job { work, bytes, budget, answer: sender };
-        let place = self.shared.queue.reserve().await.map_err(|_| End::Told(ending(false)))?;
+        let (job, receiver) = job(work, bytes, budget);
+        let place = self.place().await?;
         let source = self.source.unwrap_or_default();
         if !self.shared.queue_if_newest(&source, self.number, place, job) {
             return Err(End::Told(ending(true)));
         }
-        let found = loop {
-            match timeout(WORKING_EVERY, &mut receiver).await {
-                Ok(found) => break found.map_err(|_| End::Told(ending(false)))?,
-                Err(_) => answer(stream, &Answer::Working).await?,
-            }
-        };
-        match found {
-            Answer::Failed { .. } => Err(End::Told(found)),
-            found => answer(stream, &found).await,
-        }
+        let found = outcome(stream, receiver).await?;
+        answer(stream, &found).await
     }
+
+    /// A place in the queue.
+    async fn place(&self) -> Result<mpsc::Permit<'_, Job>, End> {
+        self.shared.queue.reserve().await.map_err(|_| End::Told(ending(false)))
+    }
+}
+
+fn job(work: Work, bytes: usize, budget: Option<OwnedSemaphorePermit>) -> (Job, oneshot::Receiver<Answer>) {
+    let (answer, receiver) = oneshot::channel();
+    (Job { work, bytes, budget, answer }, receiver)
+}
+
+/// Waits for what became of a job. Meanwhile the device hears that it is not forgotten.
+async fn outcome(
+    stream: &mut Box<dyn Stream>,
+    mut receiver: oneshot::Receiver<Answer>,
+) -> Result<Answer, End> {
+    let found = loop {
+        match timeout(WORKING_EVERY, &mut receiver).await {
+            Ok(found) => break found.map_err(|_| End::Told(ending(false)))?,
+            Err(_) => answer(stream, &Answer::Working).await?,
+        }
+    };
+    if matches!(found, Answer::Failed { .. }) { Err(End::Told(found)) } else { Ok(found) }
 }
 
 /// A frame, and the right to have a large one.

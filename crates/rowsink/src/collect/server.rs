@@ -244,7 +244,7 @@ async fn accept(listener: TcpListener, lines: Lines, shared: Arc<Shared>, connec
                 Either::Right(_) => None,
             };
             match opened {
-                Some(Ok(stream)) => serve(shared, stream, peer).await,
+                Some(Ok((stream, subject))) => serve(shared, stream, peer, subject).await,
                 Some(Err(why)) => (shared.say)(&format!("{peer}: {why}")),
                 None => {}
             }
@@ -255,6 +255,9 @@ async fn accept(listener: TcpListener, lines: Lines, shared: Arc<Shared>, connec
     // Each connection answers what it has in hand.
     let _ = connections.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
 }
+
+/// A line, and the subject of the other side's certificate.
+type Opened = (Box<dyn Stream>, Option<Vec<u8>>);
 
 /// How lines begin: in plain text, or encrypted.
 struct Lines {
@@ -288,7 +291,8 @@ impl Lines {
         }
     }
 
-    async fn open(&self, stream: TcpStream) -> std::result::Result<Box<dyn Stream>, String> {
+    /// Opens a line; answers whose it is, where the other side has shown a certificate.
+    async fn open(&self, stream: TcpStream) -> std::result::Result<Opened, String> {
         // Answers are small, and waited for.
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         #[cfg(feature = "tls")]
@@ -296,7 +300,10 @@ impl Lines {
             let shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream).into_fallible()).await;
             let shaken = shaken.map_err(|_| "no TLS handshake came".to_owned())?;
             return match shaken {
-                Ok(stream) => Ok(Box::new(stream)),
+                Ok(stream) => {
+                    let subject = crate::tls::subject(stream.get_ref().1);
+                    Ok((Box::new(stream), subject))
+                }
                 Err((error, mut stream)) => {
                     let why = crate::tls::wrong_certificate(&error);
                     // The device hears of it.
@@ -308,6 +315,6 @@ impl Lines {
                 }
             };
         }
-        Ok(Box::new(stream))
+        Ok((Box::new(stream), None))
     }
 }

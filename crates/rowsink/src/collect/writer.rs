@@ -23,6 +23,8 @@ const PART_TIME: Duration = Duration::from_secs(60);
 /// What a connection wants.
 pub(super) enum Work {
     Ask(Origin),
+    /// A source, and the subject of the certificate of the device that delivers as it.
+    Bind(Origin, Vec<u8>),
     Batch(Batch),
     Large(Spool),
 }
@@ -70,6 +72,10 @@ impl Writer {
                     let found = self.session.converse(ask).await.map(Answer::At);
                     // A device that is gone asks again.
                     let _ = job.answer.send(found.unwrap_or_else(|error| failed(&error)));
+                }
+                Work::Bind(origin, subject) => {
+                    let answer = self.bind(&origin, &subject).await;
+                    let _ = job.answer.send(answer);
                 }
                 Work::Large(spool) => {
                     let answer = self.large(spool).await;
@@ -132,6 +138,23 @@ impl Writer {
                 }
             };
             let _ = member.answer.send(answer);
+        }
+    }
+
+    /// Lets a certificate deliver as a source that has none yet, and refuses another one's.
+    async fn bind(&mut self, origin: &Origin, subject: &[u8]) -> Answer {
+        let talk = async |client: &mut Client| Ok(apply::bind(client, origin, subject).await?);
+        match self.session.converse(talk).await {
+            Ok(true) => Answer::Welcome,
+            Ok(false) => {
+                let why = format!(
+                    "source {} is that of a device with another certificate; its row of litefoot.source_certificate says so",
+                    origin.source_text()
+                );
+                (self.say)(&format!("refused: {why}"));
+                Answer::Failed { is_transient: false, why }
+            }
+            Err(error) => failed(&error),
         }
     }
 

@@ -15,7 +15,8 @@ pub(super) const SETUP: &str = "
     CREATE SCHEMA IF NOT EXISTS litefoot;
     CREATE TABLE IF NOT EXISTS litefoot.source(source uuid PRIMARY KEY, epoch bigint NOT NULL, seq bigint NOT NULL, token bigint NOT NULL,
       updated timestamptz NOT NULL DEFAULT now());
-    CREATE TABLE IF NOT EXISTS litefoot.source_table(source uuid, name text, parked text, PRIMARY KEY (source, name));";
+    CREATE TABLE IF NOT EXISTS litefoot.source_table(source uuid, name text, parked text, PRIMARY KEY (source, name));
+    CREATE TABLE IF NOT EXISTS litefoot.source_certificate(source uuid PRIMARY KEY, subject bytea NOT NULL);";
 
 /// The reason that a conversation came to nothing.
 #[derive(Debug)]
@@ -51,6 +52,15 @@ pub(crate) async fn position(client: &Client, origin: &Origin) -> Result<Option<
             })
         })
         .transpose()
+}
+
+/// Makes a source that of a certificate's subject; `false` where it is another's.
+pub(crate) async fn bind(client: &Client, origin: &Origin, subject: &[u8]) -> Result<bool> {
+    let source = origin.source_text();
+    let insert = "INSERT INTO litefoot.source_certificate(source, subject) VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING";
+    client.execute(insert, &[&source, &subject]).await?;
+    let select = "SELECT subject = $2 FROM litefoot.source_certificate WHERE source = $1::text::uuid";
+    client.query_one(select, &[&source, &subject]).await?.try_get(0)
 }
 
 fn number(stored: i64) -> u64 {

@@ -209,6 +209,48 @@ fn a_certificate_and_a_token_are_wanted_where_both_are_set() {
     assert!(!case.said.has("of-the-tests"));
 }
 
+#[test]
+fn a_source_is_that_of_the_certificate_which_delivered_first() {
+    let Some(case) = Case::new() else { return };
+    let table = table(READING);
+    let (renewed, second) = (Some(["renewed.pem", "renewed.key"]), Some(["second.pem", "second.key"]));
+    let deliver_as = |source, sequence, own| {
+        // A collector of its own each time: what it knows is in the database.
+        let collector = collect::Server::start(case.settings(None)).unwrap();
+        let mut device = case.device(collector.address().port(), None, own).unwrap();
+        let batch = readings(source, sequence, &table, vec![insert(sequence as i64, Value::Real(1.0))]);
+        let asked = device.position(&batch.origin);
+        asked.and_then(|_| deliver(&mut device, &batch)).map(drop)
+    };
+    deliver_as(1, 1, DEVICE).unwrap();
+    let error = deliver_as(1, 2, second).unwrap_err();
+    assert!(
+        matches!(error, Error::Refused { .. }) && error.to_string().contains("another certificate"),
+        "{error}"
+    );
+    case.said.wait("refused: source 01010101");
+    deliver_as(1, 2, renewed).unwrap();
+    deliver_as(2, 1, second).unwrap();
+    assert_eq!(count(&case.server, "true"), 3);
+}
+
+#[test]
+fn another_certificate_does_not_end_the_connection_of_a_source() {
+    let Some(case) = Case::new() else { return };
+    let collector = collect::Server::start(case.settings(None)).unwrap();
+    let port = collector.address().port();
+    let table = table(READING);
+    let batch = |sequence| readings(1, sequence, &table, vec![insert(sequence as i64, Value::Real(1.0))]);
+    let mut device = case.device(port, None, DEVICE).unwrap();
+    deliver(&mut device, &batch(1)).unwrap();
+    let mut stranger = case.device(port, None, Some(["second.pem", "second.key"])).unwrap();
+    for error in [stranger.position(&ORIGIN).map(drop), deliver(&mut stranger, &batch(2)).map(drop)] {
+        assert!(error.unwrap_err().to_string().contains("another certificate"));
+    }
+    device.apply(&batch(2)).unwrap();
+    assert!(!case.said.has("another connection"));
+}
+
 /// What a device without litefoot would have of rustls.
 fn config(case: &Case, [certificate, key]: [&str; 2]) -> Arc<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
