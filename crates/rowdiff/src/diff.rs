@@ -132,10 +132,11 @@ impl Pass<'_> {
         if pair.is_altered() {
             comparison.announce()?;
         }
-        if !self.may_differ(pair) {
+        let marks = self.marks.as_ref().filter(|_| comparison.reads_alike());
+        if !may_differ(pair, marks) {
             return Ok(());
         }
-        let [before, after] = self.walks(pair)?;
+        let [before, after] = self.walks(pair, marks)?;
         for (page, _) in &before.visited {
             step.left.push(*page);
         }
@@ -146,22 +147,14 @@ impl Pass<'_> {
             .chain(after.left_out.iter().map(|(page, left_out)| (*page, left_out.parent)));
         step.entries.extend(above.map(|(page, parent)| Entry { page, parent, is_overflow: false }));
         comparison.forget(&before.lost)?;
-        let (before, after) = self.touched(before, after);
-        let chains = self.marks.as_ref().map(|marks| &marks.chains);
+        let (before, after) = touched(before, after, marks);
+        let chains = marks.map(|marks| &marks.chains);
         comparison.compare(self.before.zip(Some(before)), self.after.zip(Some(after)), chains, step)
     }
 
-    fn may_differ(&self, pair: TablePair<'_>) -> bool {
-        let Some(marks) = &self.marks else { return true };
-        match (pair.before, pair.after) {
-            (Some(before), Some(after)) => before.root != after.root || marks.roots.contains(&before.root),
-            _ => true,
-        }
-    }
-
     /// The pages of a table on both sides, as far as they have to be looked at.
-    fn walks(&self, pair: TablePair<'_>) -> Result<[Walk; 2]> {
-        let is_marked = |page: u32| self.marks.as_ref().is_none_or(|marks| marks.marked.contains(&page));
+    fn walks(&self, pair: TablePair<'_>, marks: Option<&Marks>) -> Result<[Walk; 2]> {
+        let is_marked = |page: u32| marks.is_none_or(|marks| marks.marked.contains(&page));
         let mut before = match (self.before, pair.before) {
             (Some(version), Some(table)) if table.unreadable.is_none() => {
                 version.meet(table.root)?;
@@ -196,22 +189,30 @@ impl Pass<'_> {
         }
         Ok([before, after])
     }
+}
 
-    /// The pages with rows that may differ, with their first rowids, in the order of these.
-    fn touched(&self, before: Walk, after: Walk) -> (WithRows, WithRows) {
-        let (mut before, mut after) = (before.with_rows, after.with_rows);
-        if let Some(marks) = &self.marks {
-            let pages = |of: &[(i64, u32)]| of.iter().map(|(_, page)| *page).collect::<HashSet<u32>>();
-            let (old, new) = (pages(&before), pages(&after));
-            let is_same =
-                |page: &u32| old.contains(page) && new.contains(page) && !marks.touched.contains(page);
-            before.retain(|(_, page)| !is_same(page));
-            after.retain(|(_, page)| !is_same(page));
+fn may_differ(pair: TablePair<'_>, marks: Option<&Marks>) -> bool {
+    match (pair.before, pair.after, marks) {
+        (Some(before), Some(after), Some(marks)) => {
+            before.root != after.root || marks.roots.contains(&before.root)
         }
-        before.sort_unstable();
-        after.sort_unstable();
-        (before, after)
+        _ => true,
     }
+}
+
+/// The pages with rows that may differ, with their first rowids, in the order of these.
+fn touched(before: Walk, after: Walk, marks: Option<&Marks>) -> (WithRows, WithRows) {
+    let (mut before, mut after) = (before.with_rows, after.with_rows);
+    if let Some(marks) = marks {
+        let pages = |of: &[(i64, u32)]| of.iter().map(|(_, page)| *page).collect::<HashSet<u32>>();
+        let (old, new) = (pages(&before), pages(&after));
+        let is_same = |page: &u32| old.contains(page) && new.contains(page) && !marks.touched.contains(page);
+        before.retain(|(_, page)| !is_same(page));
+        after.retain(|(_, page)| !is_same(page));
+    }
+    before.sort_unstable();
+    after.sort_unstable();
+    (before, after)
 }
 
 /// An error of the visitor.

@@ -10,7 +10,7 @@ use crate::error::{Error, Result, Side as Of};
 use crate::map::{Entry, Step};
 use crate::pages::Version;
 use crate::record::{self, Row};
-use crate::schema::{Column, Table};
+use crate::schema::{Affinity, Column, Table};
 use crate::tree::page::Cell;
 use crate::tree::walk::Bounds;
 use crate::value::Value;
@@ -131,6 +131,26 @@ impl<'a> Comparison<'a> {
             _ => None,
         };
         Comparison { pair, visitor, rows: None, from }
+    }
+
+    /// True where the bytes of a row say to the newer definition what they said to the older one, so that only rows that were written can
+    /// differ. A table that was dropped and made again may have the same bytes, and other columns.
+    pub fn reads_alike(&self) -> bool {
+        let (Some(before), Some(after), Some(from)) = (self.pair.before, self.pair.after, &self.from) else {
+            return true;
+        };
+        let place = |table: &Table, column: usize| table.storage.iter().position(|of| *of == column);
+        after.columns.iter().enumerate().zip(from).all(|((at, column), from)| match from {
+            // Behind all that is stored: older rows have the default.
+            None => column.default.is_some() && place(after, at) >= Some(before.storage.len()),
+            Some(old) => {
+                let older = &before.columns[*old];
+                place(before, *old) == place(after, at)
+                    && (before.alias() == Some(*old)) == (after.alias() == Some(at))
+                    && (older.affinity == Affinity::Real) == (column.affinity == Affinity::Real)
+                    && older.default == column.default
+            }
+        })
     }
 
     /// Tells the visitor of the table, once.

@@ -138,6 +138,9 @@ impl<'a> Parser<'a> {
                 has_default = true;
                 column.column.default =
                     default::parse(&self.cursor.words[start..self.cursor.at], column.column.affinity);
+            } else if self.cursor.take("SET") {
+                // What a foreign key does: its DEFAULT begins nothing.
+                self.skip()?;
             } else if self.cursor.take("AS") {
                 self.skip()?;
                 let is_stored = self.cursor.take("STORED");
@@ -364,6 +367,21 @@ mod tests {
         assert_eq!((text, real), (&Some(Value::from("it's")), &Some(Value::Real(5.0))));
         assert_eq!((time, none), (&None, &Some(Value::Null)));
         assert!(table.columns[1].not_null && table.columns[3].generated);
+    }
+
+    #[test]
+    fn what_a_foreign_key_sets_is_no_default() {
+        let table = table(
+            "CREATE TABLE t(a DEFAULT 7 REFERENCES o ON DELETE SET DEFAULT ON UPDATE SET NULL, b REFERENCES o ON DELETE SET DEFAULT, \
+             c REFERENCES o ON UPDATE SET DEFAULT NOT NULL, d REFERENCES o ON DELETE SET DEFAULT)",
+        );
+        let found: Vec<_> =
+            table.columns.iter().map(|of| (&of.name[..], of.default.clone(), of.not_null)).collect();
+        let (seven, null) = (Some(Value::Integer(7)), Some(Value::Null));
+        assert_eq!(
+            found,
+            [("a", seven, false), ("b", null.clone(), false), ("c", null.clone(), true), ("d", null, false)]
+        );
     }
 
     #[test]

@@ -18,6 +18,24 @@ impl Image {
         Image { page_bytes: page_bytes as usize, bytes }
     }
 
+    /// The database in the bytes of a file; `None` where they are no database. Pages behind the number that SQLite tells are none of it.
+    pub fn of_file(mut bytes: Vec<u8>, pages: Option<u32>) -> Option<Image> {
+        if bytes.is_empty() {
+            return Some(Image { page_bytes: 4096, bytes });
+        }
+        let declared = bytes.starts_with(b"SQLite format 3\0").then(|| bytes.get(16..18)).flatten()?;
+        let page_bytes = match u16::from_be_bytes([declared[0], declared[1]]) {
+            1 => 65_536,
+            bytes => usize::from(bytes),
+        };
+        if page_bytes < 512 || !page_bytes.is_power_of_two() {
+            return None;
+        }
+        let count = pages.map_or(usize::MAX, |pages| pages as usize).min(bytes.len() / page_bytes);
+        bytes.truncate(count * page_bytes);
+        Some(Image { page_bytes, bytes })
+    }
+
     /// The pages in which another image differs.
     pub fn changed(&self, newer: &Image) -> Vec<u32> {
         let (old, new) = (self.bytes.chunks(self.page_bytes), newer.bytes.chunks(newer.page_bytes));
@@ -71,41 +89,58 @@ pub struct Rows {
 pub type Truth = BTreeMap<String, Rows>;
 
 pub fn truth(database: &Connection) -> Truth {
-    let names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0";
-    let mut statement = database.prepare(names).unwrap();
-    let names: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    let names = names.into_iter().chain(["sqlite_schema".to_owned()]);
-    names.map(|name| (name.clone(), rows(database, &name))).collect()
+    let (truth, unread) = readable(database).unwrap();
+    assert!(unread.is_empty(), "{unread:?}");
+    truth
 }
 
-fn rows(database: &Connection, table: &str) -> Rows {
-    let info = format!("SELECT name, pk, hidden FROM pragma_table_xinfo('{table}')");
-    let mut info = database.prepare(&info).unwrap();
-    let info = info.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
-    let columns: Vec<(String, i64, i64)> = info.map(Result::unwrap).filter(|column| column.2 != 2).collect();
+/// The rows of all tables that SQL can read, and the names of the others, with the reasons.
+pub fn readable(database: &Connection) -> rusqlite::Result<(Truth, BTreeMap<String, String>)> {
+    let names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0";
+    let mut statement = database.prepare(names)?;
+    let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let (mut truth, mut unread) = (Truth::new(), BTreeMap::new());
+    for name in names.into_iter().chain(["sqlite_schema".to_owned()]) {
+        match rows(database, &name) {
+            Ok(rows) => drop(truth.insert(name, rows)),
+            Err(error) => drop(unread.insert(name, error.to_string())),
+        }
+    }
+    Ok((truth, unread))
+}
+
+fn rows(database: &Connection, table: &str) -> rusqlite::Result<Rows> {
+    let mut info = database.prepare("SELECT name, pk, hidden FROM pragma_table_xinfo(?)")?;
+    let info = info.query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut columns = info.collect::<Result<Vec<(String, i64, i64)>, _>>()?;
+    // A column may have a name of the rowid's.
+    let is_free = |name: &&str| !columns.iter().any(|column| column.0.eq_ignore_ascii_case(name));
+    let rowid = ["rowid", "_rowid_", "oid"].into_iter().find(is_free).unwrap_or("none is free");
+    columns.retain(|column| column.2 != 2);
     let without_rowid = "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND name = ? AND wr";
     let has_rowid =
-        database.query_row(without_rowid, [table], |row| row.get(0)).map(|count: i64| count == 0).unwrap();
+        database.query_row(without_rowid, [table], |row| row.get(0)).map(|count: i64| count == 0)?;
+    let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let key: Vec<String> = match has_rowid {
-        true => vec!["rowid".to_owned()],
+        true => vec![rowid.to_owned()],
         false => {
             let mut key: Vec<_> = columns.iter().filter(|column| column.1 > 0).collect();
             key.sort_by_key(|column| column.1);
-            key.into_iter().map(|column| format!("\"{}\"", column.0)).collect()
+            key.into_iter().map(|column| quote(&column.0)).collect()
         }
     };
     let names: Vec<String> = columns.into_iter().map(|column| column.0).collect();
-    let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    let select = format!("SELECT {}, {} FROM \"{table}\"", key.join(", "), quoted.join(", "));
-    let mut select = database.prepare(&select).unwrap();
-    let mut found = select.query([]).unwrap();
+    let quoted: Vec<String> = names.iter().map(|name| quote(name)).collect();
+    let select = format!("SELECT {}, {} FROM main.{}", key.join(", "), quoted.join(", "), quote(table));
+    let mut select = database.prepare(&select)?;
+    let mut found = select.query([])?;
     let mut rows = BTreeMap::new();
-    while let Some(row) = found.next().unwrap() {
+    while let Some(row) = found.next()? {
         let value = |at| value(row.get_ref(at).unwrap());
         let key_values: Vec<Value> = (0..key.len()).map(value).collect();
         rows.insert(key_bytes(&key_values), (key.len()..key.len() + names.len()).map(value).collect());
     }
-    Rows { columns: names, has_rowid, rows }
+    Ok(Rows { columns: names, has_rowid, rows })
 }
 
 pub fn value(value: ValueRef<'_>) -> Value {

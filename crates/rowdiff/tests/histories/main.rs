@@ -8,7 +8,9 @@
 mod history;
 mod image;
 mod lost_pages;
+mod redefined;
 mod session;
+mod suite;
 mod system_sqlite;
 mod wrong_bytes;
 

@@ -1,0 +1,55 @@
+//! Tables that are made anew under their names between two looks: equal bytes may be other rows by then.
+
+use super::image::{Image, truth};
+use litefoot_rowdiff::{Changed, Collect, Error, Map};
+use rusqlite::Connection;
+
+/// The changes that statements make, by the pages that have changed; the rows are those that SQL tells.
+fn changes(before: &str, statements: &str) -> Result<u64, Error> {
+    let mut database = Connection::open_in_memory().unwrap();
+    database.execute_batch(before).unwrap();
+    let (old_image, old) = (Image::of(&mut database), truth(&database));
+    let mut map = Map::of(&old_image).unwrap();
+    database.execute_batch(statements).unwrap();
+    let (new_image, new) = (Image::of(&mut database), truth(&database));
+    let (mut found, pages) = (Collect::default(), old_image.changed(&new_image));
+    // The leaf with the rows is not among them.
+    assert_eq!(pages, [1], "{statements}");
+    map.apply(map.diff(&old_image, &new_image, &Changed::Pages(&pages), &mut found)?);
+    assert_eq!(map.verify(&new_image).unwrap(), None, "{statements}");
+    Ok(super::compare(&old, &new, &found.tables, statements))
+}
+
+#[test]
+fn rows_of_a_table_that_was_made_anew_are_those_of_its_definition() {
+    let made = |columns: &str, more: &str| {
+        format!("CREATE TABLE t({columns}); INSERT INTO t VALUES (NULL, 2), (NULL, 3), (NULL, 7); {more}")
+    };
+    let rows = 3;
+    // The table `sqlite_schema` has a change of its own.
+    for (before, after, expected) in [
+        (made("a, b INT", ""), made("a, b REAL", ""), rows + 1),
+        (made("a, b", ""), made("b, a", ""), rows + 1),
+        (made("a, b", ""), made("b, c", ""), rows + 1),
+        (made("a, b", "ALTER TABLE t ADD c"), made("a, d", ""), rows + 1),
+        (made("a INTEGER PRIMARY KEY, b", ""), made("a INT, b", ""), rows + 1),
+        (
+            made("a, b", "ALTER TABLE t ADD c DEFAULT '123'"),
+            made("a, b", "ALTER TABLE t ADD c DEFAULT -123.0"),
+            rows + 1,
+        ),
+        // Nothing but the statement is another one.
+        (made("a, b", ""), made("a, b CHECK (b > 0)", ""), 1),
+        (made("a, b", ""), made("a, c", ""), 1),
+        (made("a, b", ""), made("a, b", "ALTER TABLE t ADD c DEFAULT 5"), 1),
+    ] {
+        assert_eq!(changes(&before, &format!("DROP TABLE t; {after}")).unwrap(), expected, "{after}");
+    }
+}
+
+#[test]
+fn a_new_column_without_a_known_default_is_refused_where_rows_lack_it() {
+    let before = "CREATE TABLE t(a); INSERT INTO t VALUES (1)";
+    let error = changes(before, "ALTER TABLE t ADD b INTEGER DEFAULT (-(-9223372036854775808))").unwrap_err();
+    assert!(matches!(&error, Error::Default { column, .. } if column == "b"), "{error}");
+}
