@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         },
         ["dist", targets @ ..] => dist::run(targets),
         ["sqlite-suite", options @ ..] => told("sqlite-suite", sqlite_suite::run(options)),
+        ["suite-rows", options @ ..] => told("suite-rows", sqlite_suite::rows::run(options)),
         ["apps", names @ ..] => told("apps", apps::run(names)),
         [name] => match APART.iter().find(|step| step.name == *name) {
             Some(step) => run::in_order(&[step]),
@@ -92,6 +93,7 @@ Usage: cargo xtask quick                  the check of two minutes: format, lint
        cargo xtask docs [--check]         writes the generated tables, or compares them
        cargo xtask fuzz [TARGET…] [--seconds N] [--seed N]
        cargo xtask sqlite-suite [OPTION…] [FILE…]
+       cargo xtask suite-rows [OPTION…] [FILE…]
        cargo xtask dist [TARGET…]         makes the packages in target/packages
        cargo xtask apps [NAME…]           real applications, on stock SQLite and on litefoot
        cargo xtask boards | members | ship | sqlite | miri | publish

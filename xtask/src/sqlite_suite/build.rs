@@ -35,6 +35,11 @@ impl Cache {
         self.root.join("results")
     }
 
+    /// Where the databases of the tests are kept.
+    pub fn moments(&self) -> PathBuf {
+        self.root.join("moments")
+    }
+
     /// Where the programs lie.
     pub fn programs(&self) -> PathBuf {
         self.root.join("build")

@@ -24,12 +24,14 @@
 //! | `result` | what it has shown |
 //! | `differences` | what may differ |
 //! | `programs` | SQLite's tests of processes and threads |
+//! | `rows`, `moments.tcl` | the row differ on the databases of these tests |
 
 mod build;
 mod differences;
 mod programs;
 mod result;
 mod room;
+pub mod rows;
 
 use crate::process::{self, Result, Tally};
 pub use build::Cache;
@@ -194,7 +196,7 @@ pub fn run(words: &[&str]) -> Result<Tally> {
     }
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let differences = Differences::read(&own.join("sqlite-suite/differences.toml"))?;
-    let room = Room::new(&cache, &source, &library)?;
+    let room = Room::new(&cache, &source, Some(&library))?;
     build::write(&room.source(PRELUDE_FILE), PRELUDE)?;
     let files = files(&wish, &room)?;
     let results = cache.results();

@@ -77,7 +77,7 @@ struct Ended {
 pub fn check(cache: &Cache, source: &Path, library: &Path, request: &Request<'_>) -> Result<Tally> {
     let program = request.program;
     cache.build_program(source, program)?;
-    let room = Room::new(cache, source, library)?;
+    let room = Room::new(cache, source, Some(library))?;
     let (tests, times): (Vec<Vec<String>>, usize) = match program {
         "threadtest3" => (THREADS.iter().map(|name| vec![(*name).to_owned()]).collect(), 1),
         _ => {

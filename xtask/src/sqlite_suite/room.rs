@@ -21,8 +21,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Makes the directory, with the programs, the library and the scripts.
-    pub fn new(cache: &Cache, source: &Path, library: &Path) -> Result<Room> {
+    /// Makes the directory, with the programs, the scripts, and the library where litefoot is tested.
+    pub fn new(cache: &Cache, source: &Path, library: Option<&Path>) -> Result<Room> {
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let root = place.join(format!("litefoot-sqlite-suite-{}", std::process::id()));
@@ -40,7 +40,7 @@ impl Room {
                 copy(&file.path(), &room.root.join(file.file_name()))?;
             }
         }
-        copy(library, &room.library())?;
+        library.map_or(Ok(()), |library| copy(library, &room.library()))?;
         Ok(room)
     }
 
@@ -125,7 +125,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).map(drop).map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))
 }
 
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+/// Copies a directory, but for the largest files.
+pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     make(to)?;
     let entries = fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
     for entry in entries.flatten() {

@@ -1,8 +1,9 @@
 //! Tables that are made anew under their names between two looks: equal bytes may be other rows by then.
 
 use super::image::{Image, truth};
-use litefoot_rowdiff::{Changed, Collect, Error, Map};
+use litefoot_rowdiff::{Changed, Collect, Error, Failure, Map, Pages};
 use rusqlite::Connection;
+use std::cell::Cell;
 
 /// The changes that statements make, by the pages that have changed; the rows are those that SQL tells.
 fn changes(before: &str, statements: &str) -> Result<u64, Error> {
@@ -52,4 +53,38 @@ fn a_new_column_without_a_known_default_is_refused_where_rows_lack_it() {
     let before = "CREATE TABLE t(a); INSERT INTO t VALUES (1)";
     let error = changes(before, "ALTER TABLE t ADD b INTEGER DEFAULT (-(-9223372036854775808))").unwrap_err();
     assert!(matches!(&error, Error::Default { column, .. } if column == "b"), "{error}");
+}
+
+/// An image that counts what is read of it.
+struct Counting(Image, Cell<u32>);
+
+impl Pages for Counting {
+    fn page_bytes(&self) -> usize {
+        self.0.page_bytes()
+    }
+
+    fn count(&self) -> u32 {
+        self.0.count()
+    }
+
+    fn read(&self, number: u32, page: &mut [u8]) -> Result<(), Failure> {
+        self.1.set(self.1.get() + 1);
+        self.0.read(number, page)
+    }
+}
+
+#[test]
+fn rows_are_not_read_for_a_new_column_with_a_known_default() {
+    let mut database = Connection::open_in_memory().unwrap();
+    let rows =
+        "CREATE TABLE t(a); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+                INSERT INTO t SELECT randomblob(400) FROM n";
+    database.execute_batch(rows).unwrap();
+    let before = Image::of(&mut database);
+    let map = Map::of(&before).unwrap();
+    database.execute_batch("ALTER TABLE t ADD b INTEGER DEFAULT 7").unwrap();
+    let [before, after] = [before, Image::of(&mut database)].map(|image| Counting(image, Cell::new(0)));
+    map.diff(&before, &after, &Changed::Pages(&[1]), &mut Collect::default()).unwrap();
+    let read = before.1.get() + after.1.get();
+    assert!(read < 10 && after.count() > 40, "{read} of {} pages", after.count());
 }

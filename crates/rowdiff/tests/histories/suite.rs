@@ -79,16 +79,14 @@ struct Sums {
     wrong: Vec<String>,
 }
 
-/// A reason without the numbers and names of one case.
+/// The first line of a reason behind its heading, without the numbers of one case.
 fn kind(why: &str) -> String {
-    let mut kind: String = why.chars().map(|sign| if sign.is_ascii_digit() { '#' } else { sign }).collect();
+    let line = why.lines().find(|line| !line.starts_with("***")).unwrap_or(why);
+    let mut kind: String = line.chars().map(|sign| if sign.is_ascii_digit() { '#' } else { sign }).collect();
     while kind.contains("##") {
         kind = kind.replace("##", "#");
     }
-    kind.split_once("table ").map_or(kind.clone(), |(before, after)| {
-        let rest = after.split_once(": ").map_or("", |(_, rest)| rest);
-        if before.is_empty() { format!("table …: {rest}") } else { kind.clone() }
-    })
+    kind
 }
 
 impl Sums {
