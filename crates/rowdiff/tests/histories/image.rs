@@ -115,7 +115,8 @@ fn rows(database: &Connection, table: &str) -> rusqlite::Result<Rows> {
     let mut columns = info.collect::<Result<Vec<(String, i64, i64)>, _>>()?;
     // A column may have a name of the rowid's.
     let is_free = |name: &&str| !columns.iter().any(|column| column.0.eq_ignore_ascii_case(name));
-    let rowid = ["rowid", "_rowid_", "oid"].into_iter().find(is_free).unwrap_or("none is free");
+    let rowid =
+        ["rowid", "_rowid_", "oid"].into_iter().find(is_free).unwrap_or("no_name_of_the_rowid_is_free");
     columns.retain(|column| column.2 != 2);
     let without_rowid = "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND name = ? AND wr";
     let has_rowid =

@@ -116,7 +116,7 @@ impl Sums {
         }
         let (Some(older), Some(newer)) = (&old.truth, &new.truth) else {
             self.untold += 1;
-            return Some(map);
+            return verified.ok().map(|_| map);
         };
         let mut out: BTreeSet<String> = BTreeSet::new();
         for (name, why) in old.unread.iter().chain(&new.unread) {
