@@ -44,8 +44,14 @@ impl Parsed {
 
 /// Parses the statement.
 pub(super) fn parse(sql: &str) -> Result<Parsed, String> {
-    let mut parser =
-        Parser { sql, cursor: Cursor::new(sql)?, columns: Vec::new(), primary_key: None, alias: None };
+    let mut parser = Parser {
+        sql,
+        cursor: Cursor::new(sql)?,
+        columns: Vec::new(),
+        primary_key: None,
+        alias: None,
+        twice: None,
+    };
     parser.head()?;
     parser.body()?;
     let (without_rowid, is_strict) = parser.options()?;
@@ -59,6 +65,8 @@ struct Parser<'a> {
     /// Its columns, and true where the one column may be a name for the rowid.
     primary_key: Option<(Vec<usize>, bool)>,
     alias: Option<usize>,
+    /// A column that is in the primary key twice, perhaps with two collations.
+    twice: Option<String>,
 }
 
 impl<'a> Parser<'a> {
@@ -242,7 +250,7 @@ impl<'a> Parser<'a> {
 
     fn primary_key_columns(&mut self) -> Result<(), String> {
         self.expect("(")?;
-        let mut columns = Vec::new();
+        let (mut columns, mut collated) = (Vec::new(), Vec::new());
         loop {
             let name = self.name()?;
             let is = |declared: &Declared| declared.column.name.eq_ignore_ascii_case(&name);
@@ -252,11 +260,13 @@ impl<'a> Parser<'a> {
                 has_collation |= self.cursor.word().is("COLLATE");
                 self.skip()?;
             }
-            match (columns.contains(&column), has_collation) {
-                (false, _) => columns.push(column),
-                (true, false) => (),
-                // SQLite stores it twice.
-                (true, true) => return Err(format!("{name} is in the primary key twice, with collations")),
+            match columns.contains(&column) {
+                false => columns.push(column),
+                true if has_collation || collated.contains(&column) => self.twice = Some(name),
+                true => (),
+            }
+            if has_collation {
+                collated.push(column);
             }
             if self.cursor.take(")") {
                 break;
@@ -286,6 +296,9 @@ impl<'a> Parser<'a> {
     }
 
     fn finish(mut self, without_rowid: bool, is_strict: bool) -> Result<Parsed, String> {
+        if let Some(name) = self.twice.filter(|_| without_rowid) {
+            return Err(format!("{name} is in the primary key twice, with collations"));
+        }
         let (primary_key, may_be_rowid) = self.primary_key.unwrap_or_default();
         for (place, column) in primary_key.iter().enumerate() {
             self.columns[*column].column.primary_key = place + 1;
@@ -411,7 +424,12 @@ mod tests {
             let table = table(sql);
             assert_eq!((table.key, &table.storage[..]), (Key::PrimaryKey, storage), "{sql}");
         }
-        assert!(parse("CREATE TABLE t(a, PRIMARY KEY(a, a COLLATE nocase)) WITHOUT ROWID").is_err());
+        // SQLite stores such a column twice, in a key that is the table's.
+        for key in ["a, a COLLATE nocase", "a COLLATE nocase, a"] {
+            let sql = format!("CREATE TABLE t(a, b, PRIMARY KEY({key}))");
+            assert_eq!(table(&sql).storage, [0, 1], "{sql}");
+            assert!(parse(&format!("{sql} WITHOUT ROWID")).is_err(), "{sql}");
+        }
     }
 
     #[test]

@@ -90,9 +90,10 @@ fn kind(why: &str) -> String {
 }
 
 impl Sums {
-    fn refuse(&mut self, why: &str, moments: &[&Moment]) {
+    fn refuse(&mut self, why: &str, moments: &[&Moment], place: &str) {
         let is_sound = moments.iter().all(|moment| moment.said == "ok");
-        *self.refused[usize::from(is_sound)].entry(kind(why)).or_default() += 1;
+        let why = if is_sound { format!("{place}: {why}") } else { kind(why) };
+        *self.refused[usize::from(is_sound)].entry(why).or_default() += 1;
     }
 
     /// Compares two moments; answers the map of the newer one.
@@ -104,7 +105,7 @@ impl Sums {
         match map.diff(&old.image, &new.image, &changed, &mut found) {
             Ok(step) => map.apply(step),
             Err(error) => {
-                self.refuse(&error.to_string(), &[old, new]);
+                self.refuse(&error.to_string(), &[old, new], place);
                 return None;
             }
         }
@@ -112,7 +113,7 @@ impl Sums {
         let verified = map.verify(&new.image);
         match &verified {
             Ok(differs) => assert_eq!(*differs, None, "{place}: the map"),
-            Err(error) => self.refuse(&error.to_string(), &[new]),
+            Err(error) => self.refuse(&error.to_string(), &[new], place),
         }
         let (Some(older), Some(newer)) = (&old.truth, &new.truth) else {
             self.untold += 1;
@@ -179,7 +180,7 @@ impl Sums {
                 // A difference was refused, and is counted.
                 Ok(Err(_)) if is_counted => None,
                 Ok(Err(error)) => {
-                    self.refuse(&error.to_string(), &[&new]);
+                    self.refuse(&error.to_string(), &[&new], &place);
                     None
                 }
                 Err(_) => {
