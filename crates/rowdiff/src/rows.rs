@@ -139,6 +139,10 @@ impl<'a> Comparison<'a> {
         let (Some(before), Some(after), Some(from)) = (self.pair.before, self.pair.after, &self.from) else {
             return true;
         };
+        // The map knows no page of a table that cannot be read.
+        if before.unreadable.is_some() != after.unreadable.is_some() {
+            return false;
+        }
         let place = |table: &Table, column: usize| table.storage.iter().position(|of| *of == column);
         after.columns.iter().enumerate().zip(from).all(|((at, column), from)| match from {
             // Behind all that is stored: older rows have the default.

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use std::cell::Cell;
 
 /// The changes that statements make, by the pages that have changed; the rows are those that SQL tells.
-fn changes(before: &str, statements: &str) -> Result<u64, Error> {
+fn changes(before: &str, statements: &str, expected: &[u32]) -> Result<u64, Error> {
     let mut database = Connection::open_in_memory().unwrap();
     database.execute_batch(before).unwrap();
     let (old_image, old) = (Image::of(&mut database), truth(&database));
@@ -14,8 +14,7 @@ fn changes(before: &str, statements: &str) -> Result<u64, Error> {
     database.execute_batch(statements).unwrap();
     let (new_image, new) = (Image::of(&mut database), truth(&database));
     let (mut found, pages) = (Collect::default(), old_image.changed(&new_image));
-    // The leaf with the rows is not among them.
-    assert_eq!(pages, [1], "{statements}");
+    assert_eq!(pages, expected, "{statements}");
     map.apply(map.diff(&old_image, &new_image, &Changed::Pages(&pages), &mut found)?);
     assert_eq!(map.verify(&new_image).unwrap(), None, "{statements}");
     Ok(super::compare(&old, &new, &found.tables, statements))
@@ -26,6 +25,7 @@ fn rows_of_a_table_that_was_made_anew_are_those_of_its_definition() {
     let made = |columns: &str, more: &str| {
         format!("CREATE TABLE t({columns}); INSERT INTO t VALUES (NULL, 2), (NULL, 3), (NULL, 7); {more}")
     };
+    // The leaf with the rows has not changed.
     let rows = 3;
     // The table `sqlite_schema` has a change of its own.
     for (before, after, expected) in [
@@ -44,15 +44,23 @@ fn rows_of_a_table_that_was_made_anew_are_those_of_its_definition() {
         (made("a, b", ""), made("a, c", ""), 1),
         (made("a, b", ""), made("a, b", "ALTER TABLE t ADD c DEFAULT 5"), 1),
     ] {
-        assert_eq!(changes(&before, &format!("DROP TABLE t; {after}")).unwrap(), expected, "{after}");
+        assert_eq!(changes(&before, &format!("DROP TABLE t; {after}"), &[1]).unwrap(), expected, "{after}");
     }
 }
 
 #[test]
 fn a_new_column_without_a_known_default_is_refused_where_rows_lack_it() {
     let before = "CREATE TABLE t(a); INSERT INTO t VALUES (1)";
-    let error = changes(before, "ALTER TABLE t ADD b INTEGER DEFAULT (-(-9223372036854775808))").unwrap_err();
+    let error =
+        changes(before, "ALTER TABLE t ADD b INTEGER DEFAULT (-(-9223372036854775808))", &[1]).unwrap_err();
     assert!(matches!(&error, Error::Default { column, .. } if column == "b"), "{error}");
+}
+
+#[test]
+fn a_table_that_can_be_read_from_now_on_has_all_rows() {
+    let before = "CREATE TABLE t(a, b, PRIMARY KEY(a, a COLLATE nocase)) WITHOUT ROWID";
+    let after = "DROP TABLE t; CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 2), (3, 4)";
+    assert_eq!(changes(before, after, &[1, 2]).unwrap(), 2 + 1);
 }
 
 /// An image that counts what is read of it.
