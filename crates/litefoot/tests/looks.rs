@@ -10,11 +10,12 @@ use litefoot::stats::Published;
 use litefoot::{CommitLogForm, Connection, Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_storage::file::{FileId, FileKind};
+use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{Gate, of_this_machine};
 use tempfile::TempDir;
 
@@ -89,6 +90,63 @@ impl Copy {
                 Answer::Nobody => panic!("the owner has gone"),
             }
             assert!(begun.elapsed() < Duration::from_secs(60), "no end");
+        }
+    }
+}
+
+/// What a history has told.
+#[derive(Default, Debug)]
+struct Told {
+    /// Transactions, one by one.
+    transactions: usize,
+    /// Times that it had to tell what has changed instead.
+    gaps: usize,
+}
+
+impl Copy {
+    /// Asks for each transaction until nothing is left. `states` are those of the database since the last time, each of which has to be met; but for
+    /// those behind which the newest is told alone.
+    fn replay(&mut self, states: &mut VecDeque<Vec<u8>>, told: &mut Told) {
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no end");
+            let part = match self.asker.next_transaction() {
+                Answer::Part(part) => part,
+                Answer::Company | Answer::Busy => {
+                    std::thread::sleep(Duration::from_millis(2));
+                    continue;
+                }
+                Answer::Nobody => panic!("the owner has gone"),
+            };
+            self.apply(&part);
+            match part.committed_ms {
+                Some(_) if !part.is_last => {}
+                Some(time) => {
+                    let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+                        - time as i64;
+                    assert!((0..60_000).contains(&age), "{age} ms");
+                    told.transactions += 1;
+                    // One statement may be several transactions.
+                    if states.front() == Some(&self.bytes) {
+                        states.pop_front();
+                    }
+                }
+                None => {
+                    if !part.numbers.is_empty() {
+                        told.gaps += 1;
+                        states.drain(..states.len().saturating_sub(1));
+                    }
+                    if part.is_last {
+                        assert!(
+                            states.iter().all(|state| *state == self.bytes),
+                            "{} states were not told",
+                            states.len()
+                        );
+                        states.clear();
+                        return;
+                    }
+                }
+            }
         }
     }
 }
@@ -194,6 +252,77 @@ fn follow_changes(seed: u64, mode: &str, page_bytes: u32) {
         let first = both.enumerate().find(|(_, (told, is))| told != is).map(|(at, _)| at + 1);
         assert_eq!((first, copy.bytes.len()), (None, expected.len()), "{mode} {page_bytes} {round}");
     }
+}
+
+/// A history has each state of a database, in each journal mode, as long as its owner is alone. Two visitors come meanwhile.
+#[test]
+fn a_history_has_each_transaction() {
+    let modes = [("wal", 4096), ("delete", 4096), ("wal", 512), ("truncate", 1024), ("persist", 65536)];
+    std::thread::scope(|scope| {
+        for (number, (mode, page_bytes)) in (0..).zip(modes) {
+            scope.spawn(move || {
+                let told = follow_history(number, mode, page_bytes);
+                // Of two databases, and what a visitor has written, is no history.
+                assert!(told.transactions > 90 && told.gaps < 40, "{mode} {page_bytes}: {told:?}");
+            });
+        }
+    });
+}
+
+/// An owner that is alone with plain transactions never has to tell what has changed instead.
+#[test]
+fn a_history_of_plain_transactions_has_no_gap() {
+    for mode in ["wal", "delete"] {
+        let (_directory, path, db) = application(mode, 4096);
+        let mut copy = Copy::new(&path);
+        let (mut random, mut told, mut states) = (Random::new(5), Told::default(), VecDeque::new());
+        copy.replay(&mut states, &mut told);
+        told = Told::default();
+        for _ in 0..150 {
+            for _ in 0..random.below(6) {
+                let (a, size) = (random.below(60), random.below(9000));
+                let statement = format!(
+                    "BEGIN; REPLACE INTO t VALUES ({a}, randomblob({size})); DELETE FROM t WHERE a = ({a} + 30) % 60; COMMIT"
+                );
+                db.execute_batch(&statement).unwrap();
+                states.push_back(serialized(&db));
+            }
+            copy.replay(&mut states, &mut told);
+        }
+        assert!(told.transactions > 300 && told.gaps == 0, "{mode}: {told:?}");
+    }
+}
+
+fn follow_history(seed: u64, mode: &str, page_bytes: u32) -> Told {
+    let (directory, path, db) = application(mode, page_bytes);
+    let other = directory.path().join("other.db");
+    let mut copy = Copy::new(&path);
+    let (mut random, mut told, mut states) = (Random::new(seed), Told::default(), VecDeque::new());
+    copy.replay(&mut VecDeque::new(), &mut told);
+    let mut last = serialized(&db);
+    assert_eq!(copy.bytes, last);
+    for round in 0..80 {
+        for _ in 0..random.below(5) {
+            change(&db, &mut random, mode, &other);
+            let state = serialized(&db);
+            if state != last {
+                states.push_back(state.clone());
+            }
+            last = state;
+        }
+        if round == 40 {
+            visit(&path);
+        }
+        if round % 20 == 19 {
+            // What is asked for with less care is not told twice.
+            copy.follow();
+            states.clear();
+        }
+        copy.replay(&mut states, &mut told);
+        assert_eq!(copy.bytes.len(), last.len(), "{mode} {page_bytes} {round}");
+        assert!(copy.bytes == last, "{mode} {page_bytes} {round}");
+    }
+    told
 }
 
 /// An owner is asked a thousand times, and stays the owner: only the pages of a change are told.

@@ -39,6 +39,7 @@ fn batch(device: u64, sequence: u64, rows: u64, table: &Table) -> Batch {
         token: device << 32 | sequence,
         time_ms: 0,
         is_whole: sequence == 1,
+        history: None,
         tables: vec![TableChanges { before, after: Some(table.clone()), forgotten: vec![], changes }],
     }
 }

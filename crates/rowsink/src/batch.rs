@@ -32,6 +32,25 @@ pub struct Position {
     pub token: u64,
 }
 
+/// What a batch has of the transactions between its two moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// It is one of them, and was committed when the batch was made.
+    Transaction,
+    /// It may be several. What a later one has overwritten is not in it.
+    Several,
+}
+
+impl History {
+    /// Its name in lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            History::Transaction => "one",
+            History::Several => "several",
+        }
+    }
+}
+
 /// The changes between two moments of a database.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -45,6 +64,8 @@ pub struct Batch {
     pub time_ms: u64,
     /// True where it has all rows, and replaces what the destination has of the source.
     pub is_whole: bool,
+    /// What it is in a history of the database; `None` where nobody wants one.
+    pub history: Option<History>,
     /// The changed tables.
     pub tables: Vec<TableChanges>,
 }
@@ -94,6 +115,11 @@ pub enum Applied {
 pub trait Destination: Send {
     /// Its name for people, without secrets.
     fn place(&self) -> &str;
+
+    /// False where it has to know each row that goes: a batch may have no [ranges](TableChanges::forgotten) then, and all rows in place of these.
+    fn takes_ranges(&self) -> bool {
+        true
+    }
 
     /// Where it stands with a source; `None` where it knows nothing of it.
     ///

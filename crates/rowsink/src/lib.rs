@@ -31,6 +31,6 @@ pub mod postgres;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use batch::{Applied, Batch, Destination, Origin, Parked, Position};
+pub use batch::{Applied, Batch, Destination, History, Origin, Parked, Position};
 pub use deliver::{Arrived, deliver};
 pub use error::{Error, Result};

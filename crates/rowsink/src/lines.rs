@@ -4,7 +4,8 @@
 //! {"source":"0f…","epoch":1,"batch":7,"token":"00000000000000a1","time_ms":1700000000000,"whole":false,"changes":1}
 //! {"table":"t","op":"update","rowid":7,"before":{…},"after":{…}}
 //! ```
-//! The first line of a batch says how many lines of changes follow. A table that is new, altered or dropped has a line
+//! The first line of a batch says how many lines of changes follow. In a history it has `"transactions":"one"` for a batch that is one, committed at
+//! `time_ms`, and `"several"` for one that may be several. A table that is new, altered or dropped has a line
 //! `{"table":…,"op":"define","sql":…}` before its rows, with null for a dropped one. A line
 //! `{"table":…,"op":"forget","above":7,"through":90}` stands for rows that are gone with rowids from 8 to 90; null is no bound.
 //!
@@ -19,8 +20,49 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+/// What lines are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// A head, and a line for each change.
+    #[default]
+    Changes,
+    /// An event of Debezium for each change, of a database of this name. There is no head, and no line for ranges of rows: such a batch has all rows.
+    Debezium(String),
+}
+
 /// The bytes of a batch.
-pub fn encode(batch: &Batch) -> Vec<u8> {
+pub fn encode(batch: &Batch, format: &Format) -> Vec<u8> {
+    match format {
+        Format::Changes => changes(batch),
+        Format::Debezium(database) => events(batch, database),
+    }
+}
+
+fn events(batch: &Batch, database: &str) -> Vec<u8> {
+    let name = batch.origin.source_text();
+    let source = json::Source {
+        name: &name,
+        database,
+        sequence: batch.sequence,
+        time_ms: batch.time_ms,
+        is_snapshot: batch.is_whole,
+    };
+    let mut lines = Vec::new();
+    for table in &batch.tables {
+        let pair = table.pair();
+        if pair.is_altered() {
+            lines.push(json::debezium_defined(pair, &source));
+        }
+        // What the reader has of it is from before.
+        if batch.is_whole || table.after.is_none() {
+            lines.push(json::debezium_truncated(pair, &source));
+        }
+        lines.extend(table.changes.iter().map(|change| json::debezium(pair, change, &source)));
+    }
+    lines.into_iter().flat_map(|line| (line + "\n").into_bytes()).collect()
+}
+
+fn changes(batch: &Batch) -> Vec<u8> {
     let mut lines = Vec::new();
     for table in &batch.tables {
         let pair = table.pair();
@@ -35,7 +77,7 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
         }
         lines.extend(table.changes.iter().map(|change| json::line(pair, change)));
     }
-    let head = json!({
+    let mut head = json!({
         "source": batch.origin.source_text(),
         "epoch": batch.origin.epoch,
         "batch": batch.sequence,
@@ -44,6 +86,9 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
         "whole": batch.is_whole,
         "changes": lines.len(),
     });
+    if let Some(history) = batch.history {
+        head["transactions"] = history.name().into();
+    }
     let mut text = head.to_string();
     for line in lines {
         text.push('\n');
@@ -56,13 +101,14 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
 /// Standard output, or another stream.
 pub struct Stream<W> {
     out: W,
+    format: Format,
     position: Option<Position>,
 }
 
 impl<W: Write + Send> Stream<W> {
     /// A stream that nothing was written to.
-    pub fn new(out: W) -> Stream<W> {
-        Stream { out, position: None }
+    pub fn new(out: W, format: Format) -> Stream<W> {
+        Stream { out, format, position: None }
     }
 }
 
@@ -71,12 +117,16 @@ impl<W: Write + Send> Destination for Stream<W> {
         "standard output"
     }
 
+    fn takes_ranges(&self) -> bool {
+        self.format == Format::Changes
+    }
+
     fn position(&mut self, _: &Origin) -> Result<Option<Position>> {
         Ok(self.position)
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Applied> {
-        let bytes = encode(batch);
+        let bytes = encode(batch, &self.format);
         let written = self.out.write_all(&bytes).and_then(|()| self.out.flush());
         // A reader that has gone does not come back.
         written.map_err(|error| Error::Refused { place: self.place().to_owned(), why: error.to_string() })?;
@@ -89,6 +139,7 @@ impl<W: Write + Send> Destination for Stream<W> {
 pub struct Directory {
     path: PathBuf,
     place: String,
+    format: Format,
 }
 
 impl Directory {
@@ -96,9 +147,9 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn open(path: &Path) -> Result<Directory> {
+    pub fn open(path: &Path, format: Format) -> Result<Directory> {
         fs::create_dir_all(path).map_err(|error| Error::local(path, error))?;
-        Ok(Directory { path: path.to_owned(), place: path.display().to_string() })
+        Ok(Directory { path: path.to_owned(), place: path.display().to_string(), format })
     }
 
     fn of(&self, origin: &Origin) -> PathBuf {
@@ -135,6 +186,10 @@ impl Destination for Directory {
         &self.place
     }
 
+    fn takes_ranges(&self) -> bool {
+        self.format == Format::Changes
+    }
+
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {
         let directory = self.of(origin);
         let of = |error: io::Error| Error::local(&directory, error);
@@ -167,7 +222,7 @@ impl Destination for Directory {
         let directory = self.of(&batch.origin);
         let of = |error: io::Error| Error::local(&directory, error);
         fs::create_dir_all(&directory).map_err(of)?;
-        let bytes = encode(batch);
+        let bytes = encode(batch, &self.format);
         let mut file = tempfile::NamedTempFile::new_in(&directory).map_err(of)?;
         file.write_all(&bytes).and_then(|()| file.as_file().sync_all()).map_err(of)?;
         match file.persist_noclobber(directory.join(name(batch.position()))) {
@@ -182,7 +237,7 @@ impl Destination for Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deliver;
+    use crate::{History, deliver};
     use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
 
     fn batch(epoch: u64, sequence: u64) -> Batch {
@@ -195,12 +250,20 @@ mod tests {
             changes: vec![Change::Insert(row)],
         }];
         let origin = Origin { source: [0xab; 16], epoch };
-        Batch { origin, sequence, token: 10 * epoch + sequence, time_ms: 5, is_whole: sequence == 1, tables }
+        Batch {
+            origin,
+            sequence,
+            token: 10 * epoch + sequence,
+            time_ms: 5,
+            is_whole: sequence == 1,
+            history: None,
+            tables,
+        }
     }
 
     #[test]
     fn a_batch_is_a_line_and_its_changes() {
-        let lines = String::from_utf8(encode(&batch(1, 1))).unwrap();
+        let lines = String::from_utf8(encode(&batch(1, 1), &Format::Changes)).unwrap();
         assert_eq!(
             lines,
             "{\"source\":\"abababab-abab-abab-abab-abababababab\",\"epoch\":1,\"batch\":1,\"token\":\"000000000000000b\",\"time_ms\":5,\"whole\":true,\"changes\":2}\n\
@@ -210,10 +273,45 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_events_of_debezium() {
+        let mut dropped = batch(1, 2);
+        dropped.tables[0].before = dropped.tables[0].after.take();
+        dropped.tables[0].changes.clear();
+        let events: Vec<serde_json::Value> = [batch(1, 1), batch(1, 2), dropped]
+            .iter()
+            .flat_map(|batch| {
+                encode(batch, &Format::Debezium("app".into()))
+                    .split_inclusive(|byte| *byte == b'\n')
+                    .map(|line| serde_json::from_slice(line).unwrap())
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let ops: Vec<&str> = events.iter().map(|event| event["op"].as_str().unwrap()).collect();
+        // All rows; a table that is new, and its row; a table that has gone.
+        assert_eq!(ops, ["m", "t", "r", "m", "c", "m", "t"]);
+        assert!(events.iter().all(|event| event["source"]["db"] == "app" && event["source"]["table"] == "t"));
+        assert_eq!((&events[4]["after"]["a"], &events[4]["source"]["sequence"]), (&2.into(), &"2".into()));
+        assert_eq!(events[5]["message"]["content"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_batch_of_a_history_says_what_it_is() {
+        for (history, name) in [(History::Transaction, "one"), (History::Several, "several")] {
+            let lines =
+                String::from_utf8(encode(&Batch { history: Some(history), ..batch(1, 2) }, &Format::Changes))
+                    .unwrap();
+            assert!(
+                lines.lines().next().unwrap().ends_with(&format!(",\"transactions\":\"{name}\"}}")),
+                "{lines}"
+            );
+        }
+    }
+
+    #[test]
     fn a_directory_takes_each_batch_once_and_in_order() {
         let directory = tempfile::tempdir().unwrap();
-        let mut one = Directory::open(&directory.path().join("out")).unwrap();
-        let mut two = Directory::open(&directory.path().join("out")).unwrap();
+        let mut one = Directory::open(&directory.path().join("out"), Format::Changes).unwrap();
+        let mut two = Directory::open(&directory.path().join("out"), Format::Changes).unwrap();
         let origin = batch(1, 1).origin;
         assert_eq!(one.position(&origin).unwrap(), None);
         assert!(matches!(deliver(&mut one, &batch(1, 2)), Err(Error::Fenced { .. })));
@@ -243,7 +341,7 @@ mod tests {
         for sequence in 1..=60 {
             let outcomes = std::thread::scope(|scope| {
                 let deliver = |token| {
-                    let mut writer = Directory::open(directory.path()).unwrap();
+                    let mut writer = Directory::open(directory.path(), Format::Changes).unwrap();
                     deliver(&mut writer, &Batch { token, ..batch(1, sequence) }).is_ok()
                 };
                 let other = scope.spawn(move || deliver(1));
@@ -256,7 +354,7 @@ mod tests {
     #[test]
     fn a_stream_has_all_batches() {
         let mut out = Vec::new();
-        let mut stream = Stream::new(&mut out);
+        let mut stream = Stream::new(&mut out, Format::Changes);
         (1..4).for_each(|sequence| assert!(deliver(&mut stream, &batch(1, sequence)).is_ok()));
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), 9);
     }

@@ -5,7 +5,7 @@
 use crate::backup::Backup;
 use crate::collect::TOKEN;
 use crate::credentials::secret;
-use crate::jobs::Job;
+use crate::jobs::{Format, Job};
 use crate::rows::{RowShipper, Selection};
 use crate::sink::Sink;
 #[cfg(feature = "cloud")]
@@ -14,7 +14,7 @@ use crate::store::{Directory, Store};
 use crate::{Error, Result};
 use litefoot_rowsink::Destination;
 use litefoot_rowsink::collect::{Collector, Line};
-use litefoot_rowsink::lines::{Directory as Lines, Stream};
+use litefoot_rowsink::lines::{Directory as Lines, Format as LineFormat, Stream};
 #[cfg(feature = "nats")]
 use litefoot_rowsink::nats::{Credentials, Nats, read_creds};
 use litefoot_rowsink::postgres::Postgres;
@@ -50,8 +50,9 @@ pub fn schemes() -> String {
 
 /// The sink of a job. Nothing is asked of the network yet.
 pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
-    if let Some(destination) = rows(&job.url, job.credentials.as_deref())? {
-        let selection = Selection { tables: job.tables.clone(), keep_deleted: job.keep_deleted.clone() };
+    if let Some(destination) = rows(&job.url, job.credentials.as_deref(), format_of(job)?)? {
+        let (tables, keep_deleted) = (job.tables.clone(), job.keep_deleted.clone());
+        let selection = Selection { tables, keep_deleted, history: job.history };
         return Ok(Box::new(RowShipper::new(destination, job.origin(), selection)));
     }
     let store = store(&job.url, job.credentials.as_deref())?;
@@ -60,11 +61,32 @@ pub fn sink(job: &Job, scratch: &Path) -> Result<Box<dyn Sink>> {
 
 /// True for a destination of rows; false for one of backups.
 pub fn takes_rows(url: &str, credentials: Option<&Path>) -> Result<bool> {
-    rows(url, credentials).map(|found| found.is_some())
+    rows(url, credentials, LineFormat::default()).map(|found| found.is_some())
+}
+
+/// What lines of a job are.
+fn format_of(job: &Job) -> Result<LineFormat> {
+    if job.format == Format::Json {
+        return Ok(LineFormat::Changes);
+    }
+    if !takes_lines(&job.url) {
+        return Err(refused(&job.url, "a format is for destinations of lines: jsonl: and NATS"));
+    }
+    let name = job.database.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Ok(LineFormat::Debezium(name))
+}
+
+/// True for a destination whose lines have a format.
+pub fn takes_lines(url: &str) -> bool {
+    matches!(url.split_once(':'), Some(("jsonl" | "nats" | "tls", _)))
 }
 
 /// The destination of rows, if it is one.
-pub(crate) fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<dyn Destination>>> {
+pub(crate) fn rows(
+    url: &str,
+    credentials: Option<&Path>,
+    format: LineFormat,
+) -> Result<Option<Box<dyn Destination>>> {
     check(url)?;
     Ok(Some(match url.split_once(':') {
         Some(("postgres" | "postgresql", _)) => {
@@ -73,9 +95,11 @@ pub(crate) fn rows(url: &str, credentials: Option<&Path>) -> Result<Option<Box<d
         }
         Some(("collect" | "collect+tcp", _)) => Box::new(collector(url, credentials)?),
         #[cfg(feature = "nats")]
-        Some(("nats" | "tls", _)) => Box::new(nats(url, credentials)?),
-        Some(("jsonl", "-")) => Box::new(Stream::new(std::io::stdout())),
-        Some(("jsonl", path)) if path.starts_with("///") => Box::new(Lines::open(Path::new(&path[2..]))?),
+        Some(("nats" | "tls", _)) => Box::new(nats(url, credentials)?.with_format(format)),
+        Some(("jsonl", "-")) => Box::new(Stream::new(std::io::stdout(), format)),
+        Some(("jsonl", path)) if path.starts_with("///") => {
+            Box::new(Lines::open(Path::new(&path[2..]), format)?)
+        }
         Some(("jsonl", _)) => {
             return Err(refused(url, "write jsonl:///directory, or jsonl:- for standard output"));
         }
@@ -192,7 +216,9 @@ mod tests {
 
     #[test]
     fn rows_have_destinations_of_their_own() {
-        let place = |url: &str| rows(url, None).map(|found| found.map(|found| found.place().to_owned()));
+        let place = |url: &str| {
+            rows(url, None, LineFormat::default()).map(|found| found.map(|found| found.place().to_owned()))
+        };
         assert_eq!(place("postgres://me@host:5/x").unwrap().as_deref(), Some("postgres://host:5/x"));
         assert_eq!(place("jsonl:-").unwrap().as_deref(), Some("standard output"));
         assert_eq!(place("file:///backup").unwrap(), None);

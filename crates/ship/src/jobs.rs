@@ -7,6 +7,7 @@
 //! ship.sock            where a running service tells its status
 //! ```
 
+use crate::service::Window;
 use crate::{Error, Result};
 use litefoot_rowsink::Origin;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,36 @@ pub struct Job {
     /// Of rows: tables whose deleted rows stay at the destination.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep_deleted: Vec<String>,
+    /// The time of day in which it sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    /// Outside of it: how old the last look may be, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_lag_ms: Option<u64>,
+    /// Of rows: what lines are.
+    #[serde(default, skip_serializing_if = "Format::is_json")]
+    pub format: Format,
+    /// Of rows: each transaction is a batch, as far as they can be told apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub history: bool,
+}
+
+/// What lines are, at destinations that take lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// A head for each batch, and a line for each change.
+    #[default]
+    Json,
+    /// Events of Debezium.
+    Debezium,
+}
+
+impl Format {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_json(&self) -> bool {
+        *self == Format::Json
+    }
 }
 
 fn first_epoch() -> u64 {
@@ -73,6 +104,12 @@ impl Job {
         let mut source = [0; 16];
         source[8..].copy_from_slice(&self.node().to_be_bytes());
         Origin { source, epoch: self.epoch }
+    }
+
+    /// True if it may send at a minute of the day, so long after the last look.
+    pub fn is_due(&self, minute: u16, since_last: Duration) -> bool {
+        let is_late = self.max_lag_ms.is_some_and(|most| since_last >= Duration::from_millis(most));
+        is_late || self.window.is_none_or(|window| window.has(minute))
     }
 
     /// The time between two looks.
@@ -218,6 +255,10 @@ mod tests {
             epoch: 1,
             tables: Vec::new(),
             keep_deleted: Vec::new(),
+            window: None,
+            max_lag_ms: None,
+            format: Format::Json,
+            history: false,
         }
     }
 
@@ -235,7 +276,15 @@ mod tests {
         assert!(jobs.remove("a").unwrap() && !jobs.remove("a").unwrap());
         assert!(!jobs.state(&loaded[0]).exists());
         assert_eq!(jobs.load().unwrap(), loaded[1..]);
-        let other = Job { epoch: 9, tables: vec!["t".into()], ..job("b") };
+        let other = Job {
+            epoch: 9,
+            tables: vec!["t".into()],
+            window: Some("02:00-04:00".parse().unwrap()),
+            max_lag_ms: Some(5),
+            format: Format::Debezium,
+            history: true,
+            ..job("b")
+        };
         jobs.replace(other.clone()).unwrap();
         assert_eq!((jobs.of_name("b").unwrap(), jobs.load().unwrap().len()), (other, 1));
         assert!(jobs.of_name("a").unwrap_err().to_string().contains("there are: \"b\""));
@@ -255,6 +304,16 @@ mod tests {
             fs::write(directory.path().join(FILE), text).unwrap();
             assert!(jobs.load().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_job_is_due_in_its_window_or_when_it_has_waited_for_too_long() {
+        let hour = Duration::from_secs(3600);
+        assert!(job("a").is_due(600, Duration::ZERO));
+        let windowed = Job { window: Some("02:00-04:00".parse().unwrap()), ..job("a") };
+        assert!(windowed.is_due(120, Duration::ZERO) && !windowed.is_due(600, hour * 99));
+        let late = Job { max_lag_ms: Some(3_600_000), ..windowed };
+        assert!(!late.is_due(600, hour - Duration::from_millis(1)) && late.is_due(600, hour));
     }
 
     #[test]

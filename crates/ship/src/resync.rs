@@ -13,6 +13,7 @@ use crate::service::{Host, Lock, Worker};
 use crate::sink::Delivered;
 use crate::{Error, Result, destination};
 use litefoot_rowsink::Parked;
+use litefoot_rowsink::lines::Format;
 
 /// What it came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Resynced {
 /// There is no such job, it is one of a backup, a service runs, or the destination does not answer. Where nothing was sent, the service does it.
 pub fn resync(jobs: &Jobs, name: &str, host: &dyn Host) -> Result<Resynced> {
     let job = jobs.of_name(name)?;
-    let Some(mut place) = destination::rows(&job.url, job.credentials.as_deref())? else {
+    let Some(mut place) = destination::rows(&job.url, job.credentials.as_deref(), Format::default())? else {
         return Err(Error::Refused {
             place: job.url,
             why: "a backup has no rows that could be sent anew; to begin another one, remove the job, and add it with another URL".into(),

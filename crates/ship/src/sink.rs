@@ -31,6 +31,11 @@ pub trait Sink: Send {
         None
     }
 
+    /// True if it wants each transaction, as far as they can be told apart.
+    fn wants_history(&self) -> bool {
+        false
+    }
+
     /// Reads what it needs of one snapshot. An application may wait meanwhile: no network here.
     fn gather(&mut self, changes: &mut Changes<'_>) -> Result<()>;
 

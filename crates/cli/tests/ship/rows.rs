@@ -11,20 +11,21 @@ const SCHEMA: &str = "CREATE TABLE kept(id INTEGER PRIMARY KEY, v); INSERT INTO 
 
 /// The lines of all batches, in their order.
 fn lines(case: &Case) -> Vec<serde_json::Value> {
+    batches(case).concat()
+}
+
+/// The lines of each batch.
+pub fn batches(case: &Case) -> Vec<Vec<serde_json::Value>> {
     let files = |directory: &Path| -> Vec<PathBuf> {
-        let mut found: Vec<PathBuf> =
-            fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let entries = fs::read_dir(directory).into_iter().flatten();
+        let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
         found.sort();
         found
     };
     let sources = files(&case.path().join("rows")).into_iter().filter(|path| path.is_dir());
     let batches = sources.flat_map(|source| files(&source)).filter(|path| path.extension().is_some());
     let texts = batches.map(|file| fs::read_to_string(file).unwrap());
-    texts
-        .flat_map(|text| {
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
-        })
-        .collect()
+    texts.map(|text| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()).collect()
 }
 
 fn succeed(mut command: Command) -> String {
@@ -102,6 +103,7 @@ fn what_cannot_be_sent_anew_says_why() {
         (vec!["resync", "rows"], "a service runs"),
         (vec!["resync", "other"], "there are: \"rows\""),
         (vec!["add", "a.db", "file:///tmp/nowhere", "--table", "kept"], "a backup has all tables"),
+        (vec!["add", "a.db", "file:///tmp/nowhere", "--history"], "a backup has all tables"),
     ];
     let answers = refusals.map(|(arguments, why)| (case.ship(&arguments).output().unwrap(), why));
     service.kill();
@@ -112,4 +114,59 @@ fn what_cannot_be_sent_anew_says_why() {
     succeed(case.ship(&["add", "a.db", &case.url(), "--name", "backup"]));
     let refused = case.ship(&["resync", "backup"]).output().unwrap();
     assert!(stderr_of(&refused).contains("a backup has no rows"), "{}", stderr_of(&refused));
+}
+
+/// The minute of the day so many minutes from now, as windows have it.
+fn time_of_day(minutes: i64) -> String {
+    let now = Command::new("date").args(["-d", &format!("{minutes} minutes"), "+%H:%M"]).output().unwrap();
+    String::from_utf8(now.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn outside_of_its_window_a_job_waits_until_that_is_too_long() {
+    let other_time = format!("{}-{}", time_of_day(120), time_of_day(180));
+    let (in_time, is_late) = (format!("{}-{}", time_of_day(-60), time_of_day(60)), ["--max-lag", "1s"]);
+    let wait_and_see = |arguments: &[&str]| {
+        let case = added(&[&["--interval", "100ms", "--window"], arguments].concat());
+        let service = case.serve();
+        let status = || succeed_or_not(case.ship(&["status"]));
+        case.wait_for("a state", || !status().contains("starting") && !status().contains("no service"));
+        let is_waiting = status().contains("waits for its window");
+        case.wait_for("a batch", || is_waiting && arguments.len() == 1 || !lines(&case).is_empty());
+        let is_empty = lines(&case).is_empty();
+        assert!(service.terminate().success());
+        assert_eq!(is_empty, lines(&case).is_empty(), "nor is there a last look");
+        (is_waiting, is_empty)
+    };
+    assert_eq!(wait_and_see(&[&other_time]), (true, true));
+    assert_eq!(wait_and_see(&[&in_time]), (false, false));
+    assert_eq!(wait_and_see(&[&[other_time.as_str()], &is_late[..]].concat()), (true, false));
+    let refused = |arguments: &[&str]| {
+        let case = Case::new(SCHEMA);
+        stderr_of(&case.ship(&[&["add", "a.db", "jsonl:///tmp/x"], arguments].concat()).output().unwrap())
+    };
+    assert!(refused(&["--window", "2-4"]).contains("two times of the day"));
+    assert!(refused(&["--max-lag", "1h"]).contains("--window"));
+}
+
+fn succeed_or_not(mut command: Command) -> String {
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn lines_are_events_of_debezium_where_that_is_said() {
+    let case = added(&["--format", "debezium", "--table", "kept"]);
+    succeed(case.ship(&["run", "--once"]));
+    let service = case.serve();
+    let ops = || lines(&case).iter().map(|line| line["op"].as_str().unwrap().to_owned()).collect::<String>();
+    // Each start sends all rows.
+    case.wait_for("the first look", || ops() == "mtrrmtrr");
+    case.database().execute_batch("DELETE FROM kept WHERE id = 1; UPDATE kept SET v = 'c'").unwrap();
+    service.kill();
+    succeed(case.ship(&["run", "--once"]));
+    assert_eq!(ops(), "mtrrmtrrmtr");
+    let last = lines(&case).pop().unwrap();
+    assert_eq!((&last["source"]["db"], &last["after"]["v"]), (&"a".into(), &"c".into()));
+    let refused = case.ship(&["add", "a.db", "postgres://x@y/z", "--format", "debezium"]).output().unwrap();
+    assert!(stderr_of(&refused).contains("jsonl: and NATS"), "{}", stderr_of(&refused));
 }

@@ -3,6 +3,8 @@
 //! ```text
 //! {"table":"t","op":"update","rowid":7,"before":{"a":1,"b":"x"},"after":{"a":1,"b":"y"}}
 //! {"before":…,"after":…,"source":{…,"table":"t","rowid":7},"op":"u","ts_ms":…}
+//! {"source":{…,"table":"t"},"op":"t","ts_ms":…}                                               the table has no rows now
+//! {"source":{…,"table":"t"},"op":"m","ts_ms":…,"message":{"prefix":"ddl","content":…}}        CREATE TABLE, as Base64; null where it is dropped
 //! ```
 //! Whole numbers have all their digits. What JSON does not have is an object of one entry: `{"blob":"00ff"}`, in hexadecimal;
 //! `{"text":"ff"}` for a text that is not UTF-8; `{"real":"inf"}` and `{"real":"-inf"}`. Debezium's readers expect Base64 for
@@ -50,9 +52,27 @@ pub fn debezium(pair: TablePair<'_>, change: &Change, source: &Source<'_>) -> St
         "update" => "u",
         _ => "d",
     };
+    let mut event = event(pair, op, source);
+    event["source"]["rowid"] = rowid.into();
+    (event["before"], event["after"]) = (before.into(), after.into());
+    event.to_string()
+}
+
+/// What says that a table has no rows now.
+pub fn debezium_truncated(pair: TablePair<'_>, source: &Source<'_>) -> String {
+    event(pair, "t", source).to_string()
+}
+
+/// What says how a table is defined now.
+pub fn debezium_defined(pair: TablePair<'_>, source: &Source<'_>) -> String {
+    let mut event = event(pair, "m", source);
+    let sql = pair.after.map(|table| base64(table.sql.as_bytes()));
+    event["message"] = json!({ "prefix": "ddl", "content": sql });
+    event.to_string()
+}
+
+fn event(pair: TablePair<'_>, op: &str, source: &Source<'_>) -> Json {
     json!({
-        "before": before,
-        "after": after,
         "source": {
             "version": env!("CARGO_PKG_VERSION"),
             "connector": "litefoot",
@@ -62,12 +82,10 @@ pub fn debezium(pair: TablePair<'_>, change: &Change, source: &Source<'_>) -> St
             "db": source.database,
             "table": pair.table().name,
             "sequence": source.sequence.to_string(),
-            "rowid": rowid,
         },
         "op": op,
         "ts_ms": source.time_ms,
     })
-    .to_string()
 }
 
 type Parts = (&'static str, Option<i64>, [Option<Json>; 2]);

@@ -1,7 +1,7 @@
 //! Batches as they travel: in parts, of which a collector needs one in memory.
 //!
 //! ```text
-//! flags     1 byte: 1 all rows, 2 the decoder begins anew, 4 first, 8 last
+//! flags     1 byte: 1 all rows, 2 the decoder begins anew, 4 first, 8 last, 16 of a history, 32 one transaction of it
 //! token     8 bytes, little-endian
 //! altered   number | each: name now, name before, CREATE TABLE before; an empty text for none
 //! rows      a batch as `litefoot_rowdiff::encode::batch` has it
@@ -14,7 +14,7 @@
 //! 3. A table that is spread over parts is altered, and its ranges are forgotten, in the first of them.
 
 use super::wire::{Reader, put_text};
-use crate::{Batch, Error, Origin, Result};
+use crate::{Batch, Error, History, Origin, Result};
 use litefoot_format::number::put_varint;
 use litefoot_rowdiff::encode::batch::{Decoder, Encoder, Envelope, RowChange, envelope};
 use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
@@ -24,6 +24,8 @@ const WHOLE: u8 = 1;
 const RESET: u8 = 2;
 const FIRST: u8 = 4;
 const LAST: u8 = 8;
+const HISTORY: u8 = 16;
+const TRANSACTION: u8 = 32;
 
 /// Values and bytes of a part, about. A row that is larger is a part of its own.
 const PART_VALUES: usize = 1 << 16;
@@ -113,6 +115,11 @@ impl Iterator for Parts<'_> {
         let number = self.next;
         self.next += 1;
         let mut flags = if self.batch.is_whole { WHOLE } else { 0 };
+        flags |= match self.batch.history {
+            None => 0,
+            Some(History::Several) => HISTORY,
+            Some(History::Transaction) => HISTORY | TRANSACTION,
+        };
         flags |= if number == 0 { FIRST } else { 0 };
         flags |= if number == 0 && self.is_reset { RESET } else { 0 };
         flags |= if self.next == self.pieces.len() { LAST } else { 0 };
@@ -201,6 +208,11 @@ impl Label {
             token: self.token,
             time_ms: self.envelope.time_ms,
             is_whole: self.flags & WHOLE != 0,
+            history: match (self.flags & HISTORY != 0, self.flags & TRANSACTION != 0) {
+                (false, _) => None,
+                (true, false) => Some(History::Several),
+                (true, true) => Some(History::Transaction),
+            },
             tables,
         }
     }

@@ -25,7 +25,8 @@
 mod parts;
 mod server;
 
-use crate::{Applied, Batch, Destination, Error, Origin, Position, Result, lines};
+use crate::lines::{self, Format};
+use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
 use parts::{Last, Step, step};
 use server::{Connection, Published};
 use std::path::Path;
@@ -56,6 +57,7 @@ pub struct Nats {
     stream: String,
     place: String,
     credentials: Credentials,
+    format: Format,
     answer: Duration,
     runtime: Runtime,
     connection: Option<Connection>,
@@ -89,10 +91,18 @@ impl Nats {
             stream: stream.to_owned(),
             place,
             credentials,
+            format: Format::default(),
             answer: ANSWER,
             runtime,
             connection: None,
         })
+    }
+
+    /// Sends lines of this format.
+    #[must_use]
+    pub fn with_format(mut self, format: Format) -> Nats {
+        self.format = format;
+        self
     }
 
     /// Waits at most so long for an answer.
@@ -135,6 +145,10 @@ impl Destination for Nats {
         &self.place
     }
 
+    fn takes_ranges(&self) -> bool {
+        self.format == Format::Changes
+    }
+
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {
         let subject = self.subject(origin);
         self.converse(async |connection| Ok(connection.last(&subject).await?.position()))
@@ -142,7 +156,7 @@ impl Destination for Nats {
 
     fn apply(&mut self, batch: &Batch) -> Result<Applied> {
         let subject = self.subject(&batch.origin);
-        let bytes = lines::encode(batch);
+        let bytes = lines::encode(batch, &self.format);
         self.converse(async |connection| apply(connection, &subject, batch, &bytes).await)
     }
 }

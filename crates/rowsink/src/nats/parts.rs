@@ -85,6 +85,10 @@ pub fn cut(bytes: &[u8], most: usize) -> Result<Vec<Range<usize>>, String> {
         }
         at = end;
     }
+    if parts.is_empty() {
+        // A batch counts with its message, also without a line.
+        parts.push(0..0);
+    }
     Ok(parts)
 }
 
@@ -118,7 +122,7 @@ mod tests {
 
     fn batch(epoch: u64, sequence: u64, token: u64) -> Batch {
         let origin = Origin { source: [1; 16], epoch };
-        Batch { origin, sequence, token, time_ms: 0, is_whole: false, tables: Vec::new() }
+        Batch { origin, sequence, token, time_ms: 0, is_whole: false, history: None, tables: Vec::new() }
     }
 
     fn last(batch: &Batch, before: Option<Position>, number: usize, count: usize) -> Last {

@@ -1,6 +1,7 @@
 //! The transaction of a batch.
 
 use super::fit::Cells;
+use super::history;
 use super::table::{Target, follows, quote};
 use crate::{Applied, Batch, Origin, Parked, Position};
 use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
@@ -80,17 +81,25 @@ pub(crate) async fn apply(
         return Ok(Applied::NotNext(position(client, &batch.origin).await?));
     }
     let source = batch.origin.source_text();
-    let mut taking = Taking { schema, batch, source, known: HashMap::new(), bytes: 0, parked: Vec::new() };
+    let mut taking =
+        Taking { schema, batch, source: &source, known: HashMap::new(), bytes: 0, parked: Vec::new() };
     taking.know(&transaction).await?;
     if batch.is_whole {
         taking.forget_all(&transaction).await?;
     }
-    for table in &batch.tables {
-        taking.table(&transaction, table).await?;
-    }
-    while let Some(tables) = more().map_err(Failed::Batch)? {
-        for table in &tables {
+    let mut history = history::Writing::of(batch, &source);
+    let mut further = None;
+    loop {
+        let tables = further.as_ref().unwrap_or(&batch.tables);
+        for table in tables {
             taking.table(&transaction, table).await?;
+        }
+        if let Some(history) = &mut history {
+            history.write(&transaction, tables).await?;
+        }
+        further = more().map_err(Failed::Batch)?;
+        if further.is_none() {
+            break;
         }
     }
     transaction.commit().await?;
@@ -117,7 +126,7 @@ async fn advance(transaction: &Transaction<'_>, batch: &Batch) -> Result<bool> {
 struct Taking<'a> {
     schema: &'a str,
     batch: &'a Batch,
-    source: String,
+    source: &'a str,
     /// The tables of the source, and why one is parked.
     known: HashMap<String, Option<String>>,
     bytes: u64,

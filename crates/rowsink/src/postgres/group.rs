@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //! 1. A batch is taken only where its position moves, in the same transaction: the guard is that of a batch alone.
-//! 2. Taken in a group is what changes rows, and nothing else. A batch with all rows, a new or an altered table, or one that is parked, is left
-//!    to `apply`, which decides these alone.
+//! 2. Taken in a group is what changes rows, and nothing else. A batch with all rows, a history, a new or an altered table, or one that is parked, is
+//!    left to `apply`, which decides these alone.
 //! 3. What is known of tables is read before the positions move. Where somebody else delivers in between, the position has moved, and the batch is not taken.
 
 use super::copy;
@@ -147,7 +147,7 @@ async fn candidates(
 fn changes_rows_only(batch: &Batch) -> bool {
     let is_same =
         |table: &litefoot_rowdiff::TableChanges| table.after.is_some() && !table.pair().is_altered();
-    !batch.is_whole && batch.tables.iter().all(is_same)
+    !batch.is_whole && batch.history.is_none() && batch.tables.iter().all(is_same)
 }
 
 /// The columns of tables, with the names of their types.

@@ -3,6 +3,7 @@
 //! ```sql
 //! litefoot.source(source uuid, epoch bigint, seq bigint, token bigint)   -- the batch that each source has brought last
 //! litefoot.source_table(source uuid, name text, parked text)             -- its tables, and why one is left out
+//! litefoot.history(…)                                                    -- each change, of sources with a history
 //! public.reading(_source uuid, _rowid bigint, …, _misfit jsonb, PRIMARY KEY(_source, _rowid))
 //! ```
 //! Devices share the tables. A table without rowids has `_key bytea` in place of `_rowid`: the primary key as SQLite's changeset writes its values.
@@ -26,11 +27,13 @@
 //! | `line` | whether the line is encrypted |
 //! | `group` | the transaction of batches of many sources |
 //! | `copy` | rows as COPY reads them |
+//! | `history` | each change of each transaction |
 
 pub(crate) mod apply;
 mod copy;
 mod fit;
 pub(crate) mod group;
+mod history;
 mod line;
 mod table;
 
@@ -167,7 +170,7 @@ async fn connect(
         #[cfg(feature = "tls")]
         line::Opener::Tls(tls) => open(config, tls.clone()).await?,
     };
-    client.batch_execute(apply::SETUP).await?;
+    client.batch_execute(&[apply::SETUP, history::SETUP].concat()).await?;
     Ok(client)
 }
 

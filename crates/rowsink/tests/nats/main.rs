@@ -61,6 +61,7 @@ impl Device {
             token,
             time_ms: 0,
             is_whole,
+            history: None,
             tables: found.tables,
         }
     }
@@ -122,7 +123,7 @@ fn batches_arrive_once_and_copies_are_told_apart() {
             assert!(deliver(&mut destination, &batch).unwrap().bytes > 0);
             // Once more: it has arrived.
             assert_eq!(deliver(&mut destination, &batch).unwrap().bytes, 0);
-            sent.push((text(batch.position()), lines::encode(&batch)));
+            sent.push((text(batch.position()), lines::encode(&batch, &lines::Format::Changes)));
         }
         let stands = destination.position(&device.origin).unwrap().unwrap();
         assert_eq!(text(stands), sent.last().unwrap().0);
@@ -166,7 +167,7 @@ fn each_batch_arrives_once_over_a_line_that_breaks_at_a_server_that_is_killed() 
                 deaths += 1;
             }
         }
-        sent.push((text(batch.position()), lines::encode(&batch)));
+        sent.push((text(batch.position()), lines::encode(&batch, &lines::Format::Changes)));
         if number % 15 == 7 {
             server.kill();
         }

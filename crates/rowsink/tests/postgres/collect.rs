@@ -57,16 +57,16 @@ fn settings_of(url: String, port: u16, say: impl Fn(&str) + Send + Sync + 'stati
 
 /// A collector before a server of its own, and what it has said.
 /// Taken apart in this order, the collector ends before its server.
-struct Running {
-    server: Server,
+pub struct Running {
+    pub server: Server,
     said: Said,
-    collector: collect::Server,
-    address: String,
+    pub collector: collect::Server,
+    pub address: String,
 }
 
 impl Running {
     /// Starts both; `None`, with a message, where there is no server.
-    fn start() -> Option<Running> {
+    pub fn start() -> Option<Running> {
         let (server, said) = (Server::start()?, Said::default());
         let collector = collect::Server::start(settings(&server, &said)).unwrap();
         let address = collector.address().to_string();
@@ -74,8 +74,8 @@ impl Running {
     }
 }
 
-fn device_of(address: &str) -> Collector {
-    Collector::new(address, Some(TOKEN), &Line::Plain).unwrap().with_silence_of(Duration::from_secs(3))
+pub fn device_of(address: &str) -> Collector {
+    Collector::new(address, TOKEN, &Line::Plain).unwrap().with_silence_of(Duration::from_secs(3))
 }
 
 /// Makes the server note each position that any source has had.
@@ -251,7 +251,7 @@ pub fn readings(source: u8, sequence: u64, table: &Table, changes: Vec<Change>) 
     let tables = vec![TableChanges { before, after: Some(table.clone()), forgotten: vec![], changes }];
     let origin = Origin { source: [source; 16], epoch: 1 };
     let token = u64::from(source) << 32 | sequence;
-    Batch { origin, sequence, token, time_ms: 0, is_whole: sequence == 1, tables }
+    Batch { origin, sequence, token, time_ms: 0, is_whole: sequence == 1, history: None, tables }
 }
 
 /// A batch of the first source with one row, which is told from others of its number.

@@ -9,6 +9,7 @@ mod history;
 #[allow(dead_code)]
 #[path = "../../../rowdiff/tests/histories/image.rs"]
 mod image;
+mod past;
 mod proxy;
 mod server;
 #[cfg(feature = "tls")]
@@ -63,6 +64,7 @@ impl Device {
             token: self.history.random.u64(..),
             time_ms: 0,
             is_whole,
+            history: None,
             tables: found.0.tables,
         }
     }

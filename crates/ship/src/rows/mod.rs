@@ -5,6 +5,7 @@
 //! 2. A batch keeps its rows, its number and its token until it has arrived.
 //! 3. Where a page of the last moment is not at hand, the batch has all rows of its range, and replaces those of the destination. The first batch
 //!    of each start has all rows, and so has one for which a page of a table without rowids is missing.
+//! 4. In a history a batch is called one transaction only where the owner of the database has told it alone.
 
 use crate::sink::{Delivered, Sink};
 use crate::source::{Changes, Images, Keep, PageMap};
@@ -13,7 +14,7 @@ use litefoot_format::page::{INDEX_INTERIOR, TABLE_INTERIOR};
 use litefoot_rowdiff::{
     Change, Changed, Collect, Empty, Failure, Map, Pages, Rows, Step, TablePair, Visitor,
 };
-use litefoot_rowsink::{Batch, Destination, Origin, Parked, deliver};
+use litefoot_rowsink::{Batch, Destination, History, Origin, Parked, deliver};
 use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,6 +28,8 @@ pub struct Selection {
     pub tables: Vec<String>,
     /// Tables whose deleted rows stay at the destination.
     pub keep_deleted: Vec<String>,
+    /// Each transaction is a batch, as far as they can be told apart.
+    pub history: bool,
 }
 
 impl Selection {
@@ -75,16 +78,18 @@ impl RowShipper {
     fn compare(&self, changes: &Changes<'_>) -> Result<(Step, Collected<'_>, bool)> {
         let after = After(changes);
         let different = changes.changed();
+        let collected = || Collected::new(&self.selection, self.destination.takes_ranges());
         if let (Some(map), Some(before)) = (&self.map, Before::new(changes)) {
-            let mut found = Collected::new(&self.selection);
+            let mut found = collected();
             match map.diff(&before, &after, &Changed::Pages(different), &mut found) {
                 Ok(step) => return Ok((step, found, false)),
-                // The older page is gone: all rows are sent.
+                // An older page is gone: all rows are sent.
                 Err(litefoot_rowdiff::Error::Read { side: litefoot_rowdiff::Side::Before, .. }) => (),
+                Err(_) if found.misses_rows => (),
                 Err(error) => return Err(self.of_pages(&error)),
             }
         }
-        let mut found = Collected::new(&self.selection);
+        let mut found = collected();
         let step = Map::default().diff(&Empty, &after, &Changed::All, &mut found);
         Ok((step.map_err(|error| self.of_pages(&error))?, found, true))
     }
@@ -114,15 +119,22 @@ impl Sink for RowShipper {
         Some(Images::new(rule, self.images_bytes))
     }
 
+    fn wants_history(&self) -> bool {
+        self.selection.history
+    }
+
     fn gather(&mut self, changes: &mut Changes<'_>) -> Result<()> {
         let (step, found, is_whole) = self.compare(changes)?;
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
+        let committed = changes.committed_ms().filter(|_| self.selection.history && !is_whole);
+        let span = if committed.is_some() { History::Transaction } else { History::Several };
         let batch = Batch {
             origin: self.origin,
             sequence: self.sequence + 1,
             token: fastrand::u64(..),
-            time_ms: time,
+            time_ms: committed.unwrap_or_else(now),
             is_whole,
+            history: self.selection.history.then_some(span),
             tables: found.collect.tables,
         };
         self.pending = Some((batch, step));
@@ -220,11 +232,14 @@ impl Pages for Before<'_> {
 struct Collected<'a> {
     selection: &'a Selection,
     collect: Collect,
+    takes_ranges: bool,
+    /// True where the comparison has ended since older rows are not known.
+    misses_rows: bool,
 }
 
 impl<'a> Collected<'a> {
-    fn new(selection: &'a Selection) -> Collected<'a> {
-        Collected { selection, collect: Collect::default() }
+    fn new(selection: &'a Selection, takes_ranges: bool) -> Collected<'a> {
+        Collected { selection, collect: Collect::default(), takes_ranges, misses_rows: false }
     }
 }
 
@@ -243,11 +258,16 @@ impl Visitor for Collected<'_> {
             change => self.collect.row(pair, change),
         }
     }
+
     fn forget(
         &mut self,
         _: TablePair<'_>,
         range: (Option<i64>, Option<i64>),
     ) -> std::result::Result<(), Failure> {
+        if !self.takes_ranges {
+            self.misses_rows = true;
+            return Err("older rows are not known".into());
+        }
         if let Some(table) = self.collect.tables.last_mut() {
             table.forgotten.push(range);
         }

@@ -5,10 +5,12 @@
 
 mod pause;
 pub mod status;
+mod window;
 mod worker;
 
 pub use pause::{Next, next};
 pub use status::Status;
+pub use window::Window;
 pub use worker::Worker;
 
 use crate::jobs::{Job, Jobs};
@@ -21,6 +23,10 @@ use std::time::{Duration, Instant};
 
 /// How soon a request to stop is heard.
 const HEARING: Duration = Duration::from_millis(100);
+/// The time between two looks at the clock, outside of a job's window.
+const CLOCK: Duration = Duration::from_secs(5);
+/// The time between two questions for the transactions of a history.
+const LISTENING: Duration = Duration::from_secs(1);
 
 /// What the service needs of the program around it.
 pub trait Host: Sync {
@@ -30,6 +36,8 @@ pub trait Host: Sync {
     fn sink(&self, job: &Job) -> Result<Box<dyn Sink>>;
     /// A line for people: what a job has to say.
     fn say(&self, job: &Job, what: &str);
+    /// Minutes since midnight, by the clock of this machine.
+    fn minute_of_day(&self) -> u16;
     /// True once somebody asked for the end.
     fn is_over(&self) -> bool;
 }
@@ -92,12 +100,25 @@ fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once
         locked(status).stop(error);
     })?;
     let mut worker = Worker::new(jobs, job, host.door(job), sink);
-    let (mut failures, mut said) = (0, String::new());
+    let (mut failures, mut said, mut current) = (0, String::new(), Instant::now());
     let ended = loop {
+        if !once && !job.is_due(host.minute_of_day(), current.elapsed()) {
+            locked(status).wait_for_window();
+            if wait(host, &mut worker, CLOCK) {
+                continue;
+            }
+            break Ok(());
+        }
         let outcome = worker.tick(!once);
         let failed = outcome.as_ref().err();
         failures = if failed.is_some() { failures + 1 } else { 0 };
-        let next = next(job.interval(), failed, failures);
+        if failed.is_none() && !worker.has_next() {
+            current = Instant::now();
+        }
+        let next = match next(job.interval(), failed, failures) {
+            Next::After(_) if failed.is_none() && worker.has_next() => Next::After(Duration::ZERO),
+            next => next,
+        };
         locked(status).note(&worker, &outcome, next);
         let parked = worker.parked().iter().map(ToString::to_string);
         let now = failed.map_or_else(|| parked.collect::<Vec<_>>().join("; "), ToString::to_string);
@@ -108,22 +129,29 @@ fn run_job(jobs: &Jobs, job: &Job, host: &dyn Host, status: &Mutex<Status>, once
         match (next, outcome) {
             (Next::Stop, Err(error)) => break Err(error),
             (_, outcome) if once => break outcome.map(|_| ()),
-            (Next::After(pause), _) if wait(host, pause) => {}
+            (Next::After(pause), _) if wait(host, &mut worker, pause) => {}
             _ => break Ok(()),
         }
     };
-    if ended.is_ok() && failures == 0 && !once {
+    let is_due = job.is_due(host.minute_of_day(), current.elapsed());
+    if ended.is_ok() && failures == 0 && !once && is_due {
         // The last changes of an application that ends at the same time.
-        let outcome = worker.tick(false);
-        locked(status).note(&worker, &outcome, Next::Stop);
+        loop {
+            let outcome = worker.tick(false);
+            locked(status).note(&worker, &outcome, Next::Stop);
+            if outcome.is_err() || !worker.has_next() {
+                break;
+            }
+        }
     }
     worker.save()?;
     ended
 }
 
-/// Waits; `false` once somebody asked for the end.
-fn wait(host: &dyn Host, pause: Duration) -> bool {
+/// Waits; `false` once somebody asked for the end. An owner keeps little of a history, so it is heard meanwhile.
+fn wait(host: &dyn Host, worker: &mut Worker, pause: Duration) -> bool {
     let began = Instant::now();
+    let mut heard = began;
     loop {
         let left = pause.saturating_sub(began.elapsed());
         if host.is_over() {
@@ -131,6 +159,10 @@ fn wait(host: &dyn Host, pause: Duration) -> bool {
         }
         if left.is_zero() {
             return true;
+        }
+        if heard.elapsed() >= LISTENING {
+            worker.listen();
+            heard = Instant::now();
         }
         std::thread::sleep(left.min(HEARING));
     }

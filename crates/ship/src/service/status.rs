@@ -24,6 +24,8 @@ pub enum State {
     Starting,
     /// The destination has everything.
     Current,
+    /// It waits for its window.
+    Waiting,
     /// The destination, or the database, is away: it tries again.
     Retrying,
     /// Somebody has to do something.
@@ -114,6 +116,11 @@ impl Status {
             (_, Err(Error::Refused { .. } | Error::Damaged { .. })) => State::Parked,
             (_, Err(_)) => State::Retrying,
         };
+    }
+
+    /// Notes that it waits for its window. What went wrong before stays.
+    pub fn wait_for_window(&mut self) {
+        self.state = State::Waiting;
     }
 
     /// Notes that it cannot begin.

@@ -52,6 +52,16 @@ impl Worker {
         Ok(Some(delivered))
     }
 
+    /// Takes the transactions that an owner keeps for a history. Nothing is delivered.
+    pub fn listen(&mut self) {
+        self.source.iter_mut().for_each(Source::listen);
+    }
+
+    /// True if the next look need not wait: transactions of a history are here.
+    pub fn has_next(&self) -> bool {
+        self.source.as_ref().is_some_and(Source::has_next)
+    }
+
     /// Asks the destination where it stands, once.
     fn begin(&mut self) -> Result<()> {
         if self.source.is_some() {
@@ -61,7 +71,8 @@ impl Worker {
         self.saved = known.as_ref().map(|known| known.sequence);
         let map = self.sink.resume(known.map(|known| (known.sequence, known.map)))?;
         if let Some(door) = self.door.take() {
-            self.source = Some(Source::new(&self.database, door, map).with_images(self.sink.images()));
+            let source = Source::new(&self.database, door, map).with_images(self.sink.images());
+            self.source = Some(source.with_history(self.sink.wants_history()));
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! | `turn` | one visit at a time in this process |
 //! | `visit` | how one moment is held and read, in each journal mode |
 //! | `owner` | what a process on litefoot tells, so that no visit is needed |
+//! | `steps` | transactions that it has told, for a history |
 //! | `view` | the pages of one moment, by either |
 //! | `wal_index` | which frames of a log are committed |
 //! | `map` | a checksum for each page, as of the last delivery |
@@ -24,6 +25,7 @@ pub mod owner;
 mod scan;
 mod stamp;
 pub mod state;
+mod steps;
 mod turn;
 mod view;
 mod visit;
@@ -100,6 +102,11 @@ impl Changes<'_> {
         &self.found.changed
     }
 
+    /// When the one transaction was committed that made the changes, in milliseconds since 1970; `None` where these may be several.
+    pub fn committed_ms(&self) -> Option<u64> {
+        self.found.committed_ms
+    }
+
     /// Reads any page as it is now.
     pub fn read(&self, page: u32, to: &mut [u8]) -> Result<()> {
         self.view.read(page, to)
@@ -148,6 +155,25 @@ impl Source {
         self
     }
 
+    /// Looks at each transaction from now on, as far as the owner of the database tells them.
+    #[must_use]
+    pub fn with_history(mut self, is_wanted: bool) -> Source {
+        if is_wanted {
+            self.looks.iter_mut().for_each(Looks::want_history);
+        }
+        self
+    }
+
+    /// Takes the transactions that an owner keeps for a history; nothing is gathered.
+    pub fn listen(&mut self) {
+        self.looks.iter_mut().for_each(Looks::listen);
+    }
+
+    /// True if the next look finds a transaction that was told already.
+    pub fn has_next(&self) -> bool {
+        self.looks.as_ref().is_some_and(Looks::has_next)
+    }
+
     /// The pages as of the last visit.
     pub fn map(&self) -> Option<&PageMap> {
         self.map.as_ref()
@@ -156,7 +182,7 @@ impl Source {
     /// False if nothing is known to have been written since the last visit. The database is not opened. A write that times of files do not tell is
     /// looked for once their grain is over.
     pub fn may_have_changed(&self) -> Result<bool> {
-        let Some(stamp) = &self.stamp else { return Ok(true) };
+        let Some(stamp) = self.stamp.as_ref().filter(|_| !self.has_next()) else { return Ok(true) };
         Ok(stamp.wants_look(&Stamp::take(&self.path)?))
     }
 
@@ -206,7 +232,8 @@ impl Source {
                 Way::Visit => return Ok(None),
             };
             let Some(found) = looks.find(moment, self.map.as_ref()) else { return Ok(None) };
-            let gathered = self.gather_found(&ToldView { looks, moment }, found, gather);
+            let images = self.images.as_ref();
+            let gathered = self.gather_found(&ToldView { looks, moment, images }, found, gather);
             if looks.is_past() {
                 continue;
             }

@@ -9,10 +9,13 @@
 //!    moment is accepted, or a visit has read everything.
 //! 2. Pages are of one moment only when the owner has nothing left to tell.
 //! 3. At most 64 MiB are kept. What is more is read by a visit.
+//! 4. With a history the owner tells transactions, and each waits in order until the one before it is accepted. Pages that a later one has changed are
+//!    not at hand meanwhile: a moment that wants one is left out, and its transaction counts with the next.
 
-use super::PageMap;
 use super::scan::Found;
+use super::steps::{Step, Steps};
 use super::view::View;
+use super::{Images, PageMap};
 use crate::{Error, Result};
 use litefoot_ltx::{Checksum, lock_page};
 use std::cell::{Cell, RefCell};
@@ -35,6 +38,8 @@ pub trait Owner: Send {
     fn is_connected(&self) -> bool;
     /// What has changed since the last question.
     fn changes(&mut self) -> Answer;
+    /// The next part of the next transaction since then. Where that is not known it is what has changed.
+    fn next_transaction(&mut self) -> Answer;
     /// Reads a page that has not changed since; `false` where it may have.
     fn page(&mut self, number: u32, to: &mut [u8]) -> bool;
 }
@@ -65,6 +70,8 @@ pub struct Told {
     pub data: Vec<u8>,
     /// True where these are all.
     pub is_last: bool,
+    /// Of a transaction: when it was committed, in milliseconds since 1970.
+    pub committed_ms: Option<u64>,
 }
 
 /// What is to be done.
@@ -91,6 +98,12 @@ pub struct Looks {
     /// Pages that were told, and are not accepted yet.
     told: BTreeMap<u32, Box<[u8]>>,
     bytes: usize,
+    /// Transactions behind them, where a history is wanted.
+    steps: Option<Steps>,
+    /// What was told may be older than what a visit has read: the owner is to tell what has changed, and not how.
+    begins_anew: bool,
+    /// When the transaction was committed that was told, where it is one.
+    committed_ms: Option<u64>,
     /// True until a visit has read everything.
     wants_visit: bool,
     visited: Option<Instant>,
@@ -109,6 +122,9 @@ impl Looks {
             owner: RefCell::new(owner),
             told: BTreeMap::new(),
             bytes: 0,
+            steps: None,
+            begins_anew: true,
+            committed_ms: None,
             wants_visit: false,
             visited: None,
             in_vain: None,
@@ -122,34 +138,111 @@ impl Looks {
         self.owner.borrow().is_connected()
     }
 
-    /// Asks the owner until it has told everything. `known` are the pages of the last moment.
+    /// The owner is asked for each transaction from now on.
+    pub fn want_history(&mut self) {
+        self.steps = Some(Steps::default());
+    }
+
+    /// When the transaction was committed that leads to the moment; `None` where it may be several.
+    pub fn committed_ms(&self) -> Option<u64> {
+        self.committed_ms
+    }
+
+    /// True if a transaction waits that the owner has told.
+    pub fn has_next(&self) -> bool {
+        self.steps.as_ref().is_some_and(Steps::have_next)
+    }
+
+    /// Takes the transactions that the owner keeps, so that it need not keep more. Nothing without a history, or without an owner.
+    pub fn listen(&mut self) {
+        if self.steps.is_some() && self.is_connected() && !self.wants_visit {
+            // Whatever else it answers, it answers again.
+            let _ = self.take_steps();
+        }
+    }
+
+    /// Asks the owner until it has told everything, or one transaction of a history. `known` are the pages of the last moment.
     pub fn ask(&mut self, known: Option<&PageMap>, may_wait: bool) -> Way {
-        loop {
-            let answer = self.owner.get_mut().changes();
-            if !matches!(answer, Answer::Busy) {
-                self.busy = None;
+        if self.steps.is_none() {
+            return loop {
+                match self.next_answer(false) {
+                    Answer::Told(told) if told.page_size > 0 && !self.wants_visit => {
+                        if let Some(way) = self.keep(&told, known) {
+                            break way;
+                        }
+                    }
+                    answer => break self.without_moment(&answer, may_wait),
+                }
+            };
+        }
+        let answer = self.take_steps();
+        if let Some(step) = self.steps.as_mut().and_then(Steps::next) {
+            return self.begin(&step, known);
+        }
+        match answer {
+            Answer::Told(told) if told.page_size > 0 => {
+                let end = Step { parts: vec![told], committed_ms: None, is_whole: true };
+                self.begin(&end, known)
             }
-            match answer {
-                Answer::Nobody => return Way::Visit,
-                _ if self.wants_visit => return Way::Visit,
-                Answer::Told(told) if told.page_size == 0 => return Way::Visit,
-                Answer::Told(told) => {
-                    self.in_vain = None;
-                    self.keep(&told, known.filter(|known| known.page_size() == told.page_size));
-                    if self.bytes > MOST_BYTES {
-                        return self.give_up();
+            answer => self.without_moment(&answer, may_wait),
+        }
+    }
+
+    /// The next transaction, or what has changed, is the way to a moment.
+    fn begin(&mut self, step: &Step, known: Option<&PageMap>) -> Way {
+        // Pages of a moment that was left out are still there.
+        self.committed_ms = step.committed_ms.filter(|_| self.told.is_empty());
+        let ways = step.parts.iter().filter_map(|part| self.keep(part, known));
+        ways.last().unwrap_or(Way::Visit)
+    }
+
+    /// Takes all steps that the owner tells; answers what it says in the end: nothing has changed, or something else.
+    fn take_steps(&mut self) -> Answer {
+        loop {
+            let begins_anew = self.begins_anew;
+            match self.next_answer(!begins_anew) {
+                Answer::Told(told) if told.page_size > 0 && !self.wants_visit => {
+                    let is_end = told.is_last && told.committed_ms.is_none();
+                    self.begins_anew &= !is_end;
+                    let steps = self.steps.get_or_insert_default();
+                    if is_end && told.numbers.is_empty() && !steps.is_told_in_part() {
+                        if begins_anew {
+                            continue;
+                        }
+                        return Answer::Told(told);
                     }
-                    if told.is_last {
-                        self.is_past.set(false);
-                        return Way::Through(Moment { page_size: told.page_size, pages: told.pages });
+                    steps.add(told);
+                    if steps.bytes() > MOST_BYTES {
+                        self.give_up();
+                        return Answer::Nobody;
                     }
                 }
-                Answer::Company => return self.wait_for_company(may_wait),
-                Answer::Busy => {
-                    let since = *self.busy.get_or_insert_with(Instant::now);
-                    let waits = may_wait && since.elapsed() < LONGEST_BUSY;
-                    return if waits { Way::Wait } else { self.give_up() };
-                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn next_answer(&mut self, is_of_history: bool) -> Answer {
+        let owner = self.owner.get_mut();
+        let answer = if is_of_history { owner.next_transaction() } else { owner.changes() };
+        match answer {
+            Answer::Busy => {}
+            Answer::Told(_) => (self.busy, self.in_vain) = (None, None),
+            _ => self.busy = None,
+        }
+        answer
+    }
+
+    /// The owner has told no moment.
+    fn without_moment(&mut self, answer: &Answer, may_wait: bool) -> Way {
+        match answer {
+            Answer::Nobody | Answer::Told(_) => Way::Visit,
+            _ if self.wants_visit => Way::Visit,
+            Answer::Company => self.wait_for_company(may_wait),
+            Answer::Busy => {
+                let since = *self.busy.get_or_insert_with(Instant::now);
+                let waits = may_wait && since.elapsed() < LONGEST_BUSY;
+                if waits { Way::Wait } else { self.give_up() }
             }
         }
     }
@@ -173,8 +266,9 @@ impl Looks {
         Way::Visit
     }
 
-    /// Keeps pages that are not as they were.
-    fn keep(&mut self, told: &Told, known: Option<&PageMap>) {
+    /// Keeps pages that are not as they were. Behind the last of them answers a way.
+    fn keep(&mut self, told: &Told, known: Option<&PageMap>) -> Option<Way> {
+        let known = known.filter(|known| known.page_size() == told.page_size);
         let size = told.page_size as usize;
         for (number, data) in told.numbers.iter().zip(told.data.chunks_exact(size)) {
             self.forget(*number);
@@ -184,6 +278,13 @@ impl Looks {
                 self.told.insert(*number, data.into());
             }
         }
+        if self.bytes > MOST_BYTES {
+            return Some(self.give_up());
+        }
+        told.is_last.then(|| {
+            self.is_past.set(false);
+            Way::Through(Moment { page_size: told.page_size, pages: told.pages })
+        })
     }
 
     fn forget(&mut self, number: u32) {
@@ -201,6 +302,8 @@ impl Looks {
     /// A visit has read everything.
     pub fn note_visit(&mut self) {
         self.clear();
+        self.steps.iter_mut().for_each(Steps::clear);
+        (self.begins_anew, self.committed_ms) = (true, None);
         (self.wants_visit, self.visited) = (false, Some(Instant::now()));
     }
 
@@ -226,6 +329,7 @@ impl Looks {
             return None;
         }
         found.map.resize(moment.pages);
+        found.committed_ms = self.committed_ms;
         Some(found)
     }
 }
@@ -236,9 +340,11 @@ pub struct ToldView<'a> {
     pub looks: &'a Looks,
     /// The moment.
     pub moment: Moment,
+    /// Pages of the moment before, of which those that are not told are those of this one.
+    pub images: Option<&'a Images>,
 }
 
-impl View for ToldView<'_> {
+impl<'a> View for ToldView<'a> {
     fn page_size(&self) -> u32 {
         self.moment.page_size
     }
@@ -249,9 +355,13 @@ impl View for ToldView<'_> {
 
     fn read(&self, first: u32, to: &mut [u8]) -> Result<()> {
         for (number, place) in (first..).zip(to.chunks_mut(self.moment.page_size as usize)) {
+            let is_here = |images: &'a Images| images.get(number).filter(|data| data.len() == place.len());
+            let is_changed_later = self.looks.steps.as_ref().is_some_and(|steps| steps.have(number));
             if let Some(data) = self.looks.told.get(&number) {
                 place.copy_from_slice(data);
-            } else if !self.looks.owner.borrow_mut().page(number, place) {
+            } else if let Some(data) = self.images.and_then(is_here) {
+                place.copy_from_slice(data);
+            } else if is_changed_later || !self.looks.owner.borrow_mut().page(number, place) {
                 self.looks.is_past.set(true);
                 return Err(Error::local(&self.looks.path, "a page has changed meanwhile"));
             }
@@ -283,6 +393,10 @@ mod tests {
             self.0.lock().unwrap().pop_front().expect("nobody asks further")
         }
 
+        fn next_transaction(&mut self) -> Answer {
+            self.changes()
+        }
+
         fn is_connected(&self) -> bool {
             true
         }
@@ -300,6 +414,7 @@ mod tests {
             numbers: pages.iter().map(|(number, _)| *number).collect(),
             data: pages.iter().flat_map(|(_, byte)| [*byte; SIZE]).collect(),
             is_last,
+            committed_ms: None,
         })
     }
 
@@ -341,7 +456,7 @@ mod tests {
         let moment = moment(looks.ask(Some(&known), true));
         let found = looks.find(moment, Some(&known)).unwrap();
         assert_eq!((&found.changed[..], found.map.len()), (&[2, 5, 6][..], 6));
-        let view = ToldView { looks: &looks, moment };
+        let view = ToldView { looks: &looks, moment, images: None };
         let mut pages = [0; 3 * SIZE];
         view.read(1, &mut pages).unwrap();
         assert_eq!([pages[0], pages[SIZE], pages[2 * SIZE]], [1, 72, 3]);

@@ -17,6 +17,8 @@ pub struct Found {
     pub changed: Vec<u32>,
     /// The end of the log, by which the next look begins.
     pub log_end: Option<LogEnd>,
+    /// When it was committed, where it is one transaction of a history.
+    pub committed_ms: Option<u64>,
     /// True if there is something to deliver.
     pub is_change: bool,
     /// Pages that did not change, of the first look of a process that keeps some.
@@ -28,7 +30,15 @@ pub struct Found {
 impl Found {
     /// Nothing has changed yet.
     pub fn of(map: PageMap) -> Found {
-        Found { map, changed: Vec::new(), log_end: None, is_change: false, loaded: None, images: Vec::new() }
+        Found {
+            map,
+            changed: Vec::new(),
+            log_end: None,
+            committed_ms: None,
+            is_change: false,
+            loaded: None,
+            images: Vec::new(),
+        }
     }
 
     /// Reads the changed pages once more, for those that keep them.

@@ -1,10 +1,12 @@
 //! One connection's transaction on the database file: held back, or by SQLite's own protocol.
 
+use crate::cache::read_committed;
 use crate::error::{Error, Result};
 use crate::files::connection_state::ConnectionState;
 use crate::files::journal::make_real;
 use crate::open::OpenDatabase;
 use crate::open::idle;
+use crate::sync::kept_transactions::Transaction;
 use crate::txn::dirty_pages::{DirtyPages, before, write_in_place};
 use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::log_file::Durability;
@@ -331,6 +333,22 @@ fn note_for_watchers(database: &OpenDatabase, held: &DirtyPages, page_bytes: usi
     }
 }
 
+/// The same, for those that look at each transaction.
+fn record_for_watchers(database: &OpenDatabase, held: &DirtyPages, page_bytes: usize) {
+    let changed = database.db().shared().changed();
+    if !changed.are_watched() || page_bytes != held.page_bytes() {
+        return;
+    }
+    changed.record(&(0..0), || {
+        let pages = u32::try_from(held.len() / page_bytes as u64).ok()?;
+        let numbers = held.page_numbers().into_iter().collect();
+        Transaction::read(numbers, page_bytes, pages, |number, page| {
+            let offset = u64::from(number - 1) * page_bytes as u64;
+            read_committed(database.db(), &**database.rollback_log(), page, offset).is_ok()
+        })
+    });
+}
+
 /// Members keep pages. Where it is not known which have changed, they keep none.
 fn note_for_members(database: &OpenDatabase, held: &DirtyPages, is_known: bool) {
     let changes = database.db().shared().changes();
@@ -345,6 +363,9 @@ fn commit(database: &Arc<OpenDatabase>, held: &mut DirtyPages) -> Result<()> {
     let page_bytes = held.new_page_bytes()?;
     note_for_watchers(database, held, page_bytes);
     let committed = database.rollback_log().commit(database, held, durability);
+    if committed.is_ok() {
+        record_for_watchers(database, held, page_bytes);
+    }
     // Also where that has failed: readers go on with what is in the file then.
     database.cache().publish(database.db(), database.rollback_log(), held.changed_numbers(), page_bytes);
     if database.serves_group() {

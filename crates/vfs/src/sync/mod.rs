@@ -12,6 +12,7 @@
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other
+//! kept_transactions  each transaction, for those that look at a database
 //! page_marks     which pages may have changed since somebody looked
 //! group_changes  which pages the last commits have changed, for members that keep pages
 //! ```
@@ -21,6 +22,7 @@ pub(crate) mod file_locks;
 pub(crate) mod forks;
 pub(crate) mod group_board;
 pub(crate) mod group_changes;
+pub(crate) mod kept_transactions;
 pub(crate) mod lock_table;
 pub(crate) mod owner_lock;
 pub(crate) mod page_marks;

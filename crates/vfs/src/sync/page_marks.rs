@@ -8,11 +8,17 @@
 //! 2. What is not known to be unchanged counts as changed. At the beginning that is everything.
 //! 3. A page that was [taken](Marks::take) is noted again by its next change. Who takes keeps writers away meanwhile.
 
+use super::kept_transactions::{Kept, Transaction, is_lock_page};
 use litefoot_storage::sync::Mutex;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 const WORD_BITS: u32 = u64::BITS;
+
+/// One behind the other.
+pub(crate) type Transactions = VecDeque<Arc<Transaction>>;
 
 /// Those that look at a database. Without any, a commit looks at one flag.
 #[derive(Default)]
@@ -39,18 +45,36 @@ impl PageMarks {
 
     /// Anything may have changed.
     pub(crate) fn note_all(&self) {
-        self.each(|state| state.note_from(1));
+        self.each(State::note_all);
     }
 
-    /// These pages may have changed, of a database of so many.
+    /// These pages may have changed, of a database of so many. Where a transaction does it, that is [recorded](PageMarks::record) behind its commit.
     pub(crate) fn note(&self, numbers: impl Iterator<Item = u32> + Clone, pages: u64) {
         self.each(|state| {
-            numbers.clone().for_each(|number| state.note(number));
-            state.note_from(u32::try_from(pages).map_or(u32::MAX, |pages| pages.saturating_add(1)));
+            state.kept.iter_mut().for_each(Kept::announce);
+            state.note_pages(numbers.clone(), u32::try_from(pages).unwrap_or(u32::MAX));
         });
     }
 
-    fn each(&self, change: impl Fn(&mut State)) {
+    /// The transaction that was noted last is committed, in these frames of the log; without any where it has a rollback journal. `read` reads its
+    /// pages, where somebody wants them.
+    pub(crate) fn record(&self, frames: &Range<usize>, read: impl FnOnce() -> Option<Transaction>) {
+        let (mut read, mut transaction) = (Some(read), None);
+        self.each(|state| {
+            let Some(kept) = &mut state.kept else { return };
+            if let Some(read) = read.take_if(|_| kept.is_sound()) {
+                transaction = read().map(Arc::new);
+            }
+            kept.record(frames, transaction.as_ref());
+        });
+    }
+
+    /// The transaction that was recorded last has not happened.
+    pub(crate) fn take_back(&self) {
+        self.each(|state| state.kept.iter_mut().for_each(Kept::lose));
+    }
+
+    fn each(&self, mut change: impl FnMut(&mut State)) {
         if !self.are_watched() {
             return;
         }
@@ -71,11 +95,13 @@ struct State {
     from: u32,
     /// Those before it, one bit each: of page 1 first.
     bits: Vec<u64>,
+    /// The transactions, where they are wanted.
+    kept: Option<Kept>,
 }
 
 impl Default for State {
     fn default() -> State {
-        State { from: 1, bits: Vec::new() }
+        State { from: 1, bits: Vec::new(), kept: None }
     }
 }
 
@@ -91,6 +117,16 @@ impl State {
         self.bits[word] |= bit;
     }
 
+    fn note_pages(&mut self, numbers: impl Iterator<Item = u32>, pages: u32) {
+        numbers.for_each(|number| self.note(number));
+        self.note_from(pages.saturating_add(1));
+    }
+
+    fn note_all(&mut self) {
+        self.kept.iter_mut().for_each(Kept::lose);
+        self.note_from(1);
+    }
+
     fn note_from(&mut self, number: u32) {
         if number < self.from {
             self.from = number;
@@ -99,10 +135,57 @@ impl State {
     }
 }
 
+impl State {
+    /// The pages that are marked one by one, ascending.
+    fn marked(&self) -> impl Iterator<Item = u32> + '_ {
+        let of = |(word, bits): (usize, &u64)| {
+            let bits = *bits;
+            (0..WORD_BITS)
+                .filter(move |bit| bits & 1 << bit != 0)
+                .map(move |bit| word as u32 * WORD_BITS + bit + 1)
+        };
+        self.bits.iter().enumerate().flat_map(of)
+    }
+
+    fn take_transactions(
+        &mut self,
+        page_bytes: usize,
+        pages: u32,
+        present: &mut dyn FnMut(u32, &mut [u8]) -> bool,
+    ) -> Option<Transactions> {
+        self.kept.get_or_insert_with(Kept::new);
+        let newest = self.kept.as_ref()?.newest(page_bytes)?;
+        let is_told = |number| newest.contains_key(&number) || is_lock_page(number, page_bytes as u32);
+        if !(self.from..=pages).chain(self.marked().take_while(|number| *number <= pages)).all(is_told) {
+            return None;
+        }
+        let mut page = vec![0; page_bytes];
+        for (number, data) in newest.range(..=pages) {
+            if !present(*number, &mut page) || page != **data {
+                return None;
+            }
+        }
+        let taken = self.kept.as_mut().and_then(|kept| kept.take(pages))?;
+        self.clear(pages);
+        Some(taken)
+    }
+
+    /// Nothing has changed, in a database of so many pages. What comes behind its end is new.
+    fn clear(&mut self, pages: u32) {
+        self.bits.clear();
+        self.from = pages.saturating_add(1);
+    }
+}
+
 impl Marks {
     /// Anything may have changed.
     pub(crate) fn note_all(&self) {
-        self.0.lock().note_from(1);
+        self.0.lock().note_all();
+    }
+
+    /// These pages may have changed, of a database that has had so many.
+    pub(crate) fn note(&self, numbers: &[u32], pages: u32) {
+        self.0.lock().note_pages(numbers.iter().copied(), pages);
     }
 
     /// True if a page may have changed.
@@ -115,6 +198,24 @@ impl Marks {
     /// The first page from which on all may have changed; `None` where none of so many is such a page.
     pub(crate) fn all_from(&self, pages: u32) -> Option<u32> {
         Some(self.0.lock().from).filter(|from| *from <= pages)
+    }
+
+    /// Takes what was committed since everything was taken, a transaction each, of a database of so many pages; `None` where that is not known, or
+    /// not the same as `present` finds: what has changed is to be taken then.
+    ///
+    /// The first call begins to keep transactions.
+    pub(crate) fn take_transactions(
+        &self,
+        page_bytes: usize,
+        pages: u32,
+        mut present: impl FnMut(u32, &mut [u8]) -> bool,
+    ) -> Option<Transactions> {
+        let mut state = self.0.lock();
+        let taken = state.take_transactions(page_bytes, pages, &mut present);
+        if taken.is_none() {
+            state.kept.iter_mut().for_each(Kept::lose);
+        }
+        taken
     }
 
     /// Takes the first `most` of them, of a database of so many pages, and answers whether these are all.
@@ -132,13 +233,17 @@ impl Marks {
                 taken.extend(is_told.then_some(number));
             }
         }
-        state.bits.clear();
         let room = u32::try_from(most - taken.len()).unwrap_or(u32::MAX);
         let end = state.from.saturating_add(room).min(pages.saturating_add(1)).max(state.from);
         taken.extend(state.from..end);
         let is_all = end > pages;
-        // What comes behind the end is new.
-        state.from = if is_all { pages.saturating_add(1) } else { end };
+        if is_all {
+            state.clear(pages);
+            state.kept.iter_mut().for_each(|kept| kept.begin_anew(pages));
+        } else {
+            state.bits.clear();
+            state.from = end;
+        }
         (taken, is_all)
     }
 }

@@ -4,7 +4,8 @@ use super::explain;
 use crate::open::path_of;
 use litefoot_ship::backup::last_writer;
 use litefoot_ship::destination;
-use litefoot_ship::jobs::{Job, Jobs, name_for};
+use litefoot_ship::jobs::{Format, Job, Jobs, name_for};
+use litefoot_ship::service::Window;
 use litefoot_terminal::Failure;
 use litefoot_terminal::output::Output;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ Examples:
   litefoot ship add app.db 's3://bucket/app?region=eu-central-1' --credentials /etc/litefoot/s3.env
   litefoot ship add app.db file:///mnt/nas/app --interval 1m --name nightly
   litefoot ship add app.db postgres://fleet@db/fleet --table reading --keep-deleted reading
+  litefoot ship add app.db jsonl:///var/audit --history --interval 0
   litefoot ship add app.db file:///backup/app --take-over     on the machine that replaces another one")]
 pub struct Args {
     /// The database
@@ -48,6 +50,22 @@ pub struct Args {
     /// Rows that are deleted from this table stay at the destination; may be repeated
     #[arg(long = "keep-deleted", value_name = "TABLE")]
     keep_deleted: Vec<String>,
+
+    /// Send each transaction as a batch of its own, as far as the application on litefoot tells them
+    #[arg(long)]
+    history: bool,
+
+    /// Send at this time of the day only, by the clock of this machine: 02:00-04:00
+    #[arg(long, value_name = "FROM-UNTIL")]
+    window: Option<Window>,
+
+    /// Send outside of the window as well, where the last look is older than this
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "window")]
+    max_lag: Option<Duration>,
+
+    /// What lines are, at jsonl: and NATS: json, or debezium for its consumers
+    #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = format)]
+    format: Format,
 
     /// Go on where another machine has stopped, whose database this one has
     #[arg(long)]
@@ -89,12 +107,19 @@ pub fn run(args: Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
     }
     let node = match takes_rows {
         true => fastrand::u64(1..),
-        false if args.tables.is_empty() && args.keep_deleted.is_empty() => node_of_backup(&args)?,
+        false if args.tables.is_empty() && args.keep_deleted.is_empty() && !args.history => {
+            node_of_backup(&args)?
+        }
         false => {
             return Err(Failure::new(format!("{}: a backup has all tables", args.url))
-                .advice("--table and --keep-deleted are for destinations of rows."));
+                .advice("--table, --keep-deleted and --history are for destinations of rows."));
         }
     };
+    if args.format != Format::Json && !destination::takes_lines(&args.url) {
+        return Err(
+            Failure::new(format!("{}: takes no lines", args.url)).advice("--format is for jsonl: and NATS.")
+        );
+    }
     let name = args.name.unwrap_or_else(|| name_for(&database, &args.url));
     let credentials = match args.credentials {
         Some(path) => Some(std::path::absolute(&path).map_err(|error| Failure::file(&path, error))?),
@@ -111,6 +136,10 @@ pub fn run(args: Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
         epoch: 1,
         tables: args.tables,
         keep_deleted: args.keep_deleted,
+        window: args.window,
+        max_lag_ms: args.max_lag.map(|lag| lag.as_millis() as u64),
+        format: args.format,
+        history: args.history,
     };
     jobs.add(job).map_err(explain)?;
     let mut output = Output::lock();
@@ -129,6 +158,15 @@ pub fn remove(args: &RemoveArgs, jobs: &Jobs) -> Result<ExitCode, Failure> {
     output.line(format!("{}: removed; a service that runs hears of it at its next start", args.name))?;
     output.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What lines are.
+fn format(text: &str) -> Result<Format, String> {
+    match text {
+        "json" => Ok(Format::Json),
+        "debezium" => Ok(Format::Debezium),
+        _ => Err("the formats are json and debezium".into()),
+    }
 }
 
 /// A time with its unit, or 0.

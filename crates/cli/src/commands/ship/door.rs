@@ -46,18 +46,11 @@ struct Litefoot(Asker);
 
 impl Owner for Litefoot {
     fn changes(&mut self) -> Answer {
-        match self.0.changes() {
-            looks::Answer::Part(part) => Answer::Told(Told {
-                page_size: part.page_bytes,
-                pages: part.pages,
-                numbers: part.numbers,
-                data: part.data,
-                is_last: part.is_last,
-            }),
-            looks::Answer::Company => Answer::Company,
-            looks::Answer::Busy => Answer::Busy,
-            looks::Answer::Nobody => Answer::Nobody,
-        }
+        answer(self.0.changes())
+    }
+
+    fn next_transaction(&mut self) -> Answer {
+        answer(self.0.next_transaction())
     }
 
     fn is_connected(&self) -> bool {
@@ -66,5 +59,21 @@ impl Owner for Litefoot {
 
     fn page(&mut self, number: u32, to: &mut [u8]) -> bool {
         self.0.page(number, to)
+    }
+}
+
+fn answer(answer: looks::Answer) -> Answer {
+    match answer {
+        looks::Answer::Part(part) => Answer::Told(Told {
+            page_size: part.page_bytes,
+            pages: part.pages,
+            numbers: part.numbers,
+            data: part.data,
+            is_last: part.is_last,
+            committed_ms: part.committed_ms,
+        }),
+        looks::Answer::Company => Answer::Company,
+        looks::Answer::Busy => Answer::Busy,
+        looks::Answer::Nobody => Answer::Nobody,
     }
 }

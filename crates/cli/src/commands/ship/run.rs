@@ -52,6 +52,17 @@ impl Host for Service {
         Failure::new(format!("{}: {what}", job.name)).print();
     }
 
+    fn minute_of_day(&self) -> u16 {
+        // SAFETY: a time of all zeros is one; both calls write within their arguments.
+        let now = unsafe {
+            let mut now: libc::tm = std::mem::zeroed();
+            let seconds = libc::time(std::ptr::null_mut());
+            libc::localtime_r(&raw const seconds, &raw mut now);
+            now
+        };
+        u16::try_from(now.tm_hour * 60 + now.tm_min).unwrap_or(0)
+    }
+
     fn is_over(&self) -> bool {
         interrupt::check().is_err()
     }

@@ -88,6 +88,7 @@ fn state(state: State) -> &'static str {
         State::Down => "no service runs",
         State::Starting => "starting",
         State::Current => "current",
+        State::Waiting => "waits for its window",
         State::Retrying => "tries again",
         State::Parked => "parked",
         State::Stopped => "stopped",

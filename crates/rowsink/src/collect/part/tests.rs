@@ -74,6 +74,7 @@ fn batch(sequence: u64, is_whole: bool, tables: Vec<TableChanges>) -> Batch {
         token: 77 + sequence,
         time_ms: 5,
         is_whole,
+        history: [None, Some(History::Transaction), Some(History::Several)][sequence as usize % 3],
         tables,
     }
 }
@@ -97,6 +98,7 @@ fn send(sender: &mut Sender, receiver: &mut Receiver, batch: &Batch) -> (usize, 
         assert_eq!((label.is_first(), label.is_last()), (number == 0, number + 1 == parts.len()));
         let of = label.batch(Vec::new());
         assert_eq!((of.origin, of.position(), of.is_whole), (batch.origin, batch.position(), batch.is_whole));
+        assert_eq!(of.history, batch.history);
         tables.extend(receiver.tables(part).unwrap());
     }
     (parts.len(), tables)

@@ -57,6 +57,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 mod as_file;
 mod log_memory;
 mod statements;
+mod watchers;
 
 /// Most frames of a transaction that is logged as deltas: SQLite may have written a page more than once.
 const MOST_FRAMES: usize = 2 * MOST_PAGES;
@@ -197,7 +198,7 @@ impl Wal {
             self.schema.store(frames.schema(), Ordering::Release);
             db.file_end().note_needed(frames.database_bytes());
             let numbers = frames.numbers(transaction.first..transaction.end);
-            db.shared().changed().note(numbers.clone(), frames.database_pages().into());
+            watchers::note(db, &frames, transaction);
             tier::note_commit(db, numbers, frames.page_bytes());
         }
         drop(frames);
@@ -311,6 +312,7 @@ impl Wal {
 
     /// Notes the size that the database has without a commit that was revoked.
     fn note_revoked(&self, db: &Db) {
+        db.shared().changed().take_back();
         db.file_end().note_needed(self.frames.read().database_bytes());
     }
 

@@ -1,8 +1,8 @@
 //! The shipper's end of the stream of a look.
 
 use super::{
-    BUSY, CHANGES, COMPANY, DONE, GREETING, MOST_BYTES, PAGE, PLACES, Part, REPLY_BYTES, bytes_of, name_of,
-    numbers_of, receive,
+    BUSY, CHANGES, COMPANY, DONE, GREETING, MOST_BYTES, NEXT, PAGE, PLACES, Part, REPLY_BYTES, TRANSACTION,
+    bytes_of, name_of, numbers_of, receive,
 };
 use litefoot_storage::file::FileId;
 use litefoot_storage::os::{LocalListener, LocalSocket};
@@ -33,7 +33,7 @@ pub struct Asker {
 /// What an owner answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// What has changed.
+    /// What has changed, or a part of a transaction.
     Part(Part),
     /// Others have the database open, besides the owner that was.
     Company,
@@ -100,13 +100,23 @@ impl Asker {
     /// Asks what has changed since the last time: where that was a last part, since then, and everything at first. Without an owner the file is
     /// open for a moment: this process may have no locks on it meanwhile.
     pub fn changes(&mut self) -> Answer {
+        self.look(CHANGES)
+    }
+
+    /// Asks for the next part of the next transaction, behind what was told before. Where that is not known, the answer is what has changed. It is the
+    /// same as that where nothing has.
+    pub fn next_transaction(&mut self) -> Answer {
+        self.look(NEXT)
+    }
+
+    fn look(&mut self, kind: u32) -> Answer {
         let Ok(file_user) = self.follow() else { return Answer::Nobody };
         self.accept(file_user);
         if self.stream.is_none() && self.listener.is_some() {
             self.knock(file_user);
         }
-        match self.ask(CHANGES, 0) {
-            Some((DONE, part)) => Answer::Part(part),
+        match self.ask(kind, 0) {
+            Some((DONE | TRANSACTION, part)) => Answer::Part(part),
             Some((COMPANY, _)) => Answer::Company,
             Some((BUSY, _)) => Answer::Busy,
             _ => Answer::Nobody,
@@ -140,7 +150,8 @@ fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> 
     let mut head = [0; REPLY_BYTES];
     receive(socket, &mut head)?;
     let words: Vec<u32> = numbers_of(&head).collect();
-    let [status, page_bytes, pages, count, last] = words[..] else { return Err(odd()) };
+    let [status, page_bytes, pages, count, last, time, epoch] = words[..] else { return Err(odd()) };
+    let time = u64::from(epoch) << 32 | u64::from(time);
     let bytes = u64::from(count) * u64::from(page_bytes);
     let are_too_many = count as usize > MOST_BYTES / LEAST_PAGE || bytes > MOST_BYTES as u64;
     if are_too_many || page_bytes > LARGEST_PAGE {
@@ -151,10 +162,14 @@ fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> 
     let mut data = vec![0; bytes as usize];
     receive(socket, &mut data)?;
     let numbers: Vec<u32> = numbers_of(&numbers).collect();
-    if status == DONE && kind == CHANGES && !numbers.is_sorted_by(|one, next| one < next) {
+    if status == TRANSACTION && kind != NEXT {
         return Err(odd());
     }
-    Ok((status, Part { page_bytes, pages, numbers, data, is_last: last == 1 }))
+    if matches!(status, DONE | TRANSACTION) && kind != PAGE && !numbers.is_sorted_by(|one, next| one < next) {
+        return Err(odd());
+    }
+    let committed_ms = (status == TRANSACTION).then_some(time);
+    Ok((status, Part { page_bytes, pages, numbers, data, is_last: last == 1, committed_ms }))
 }
 
 fn odd() -> io::Error {
@@ -182,16 +197,17 @@ mod tests {
             drop(owner);
             asked
         };
-        let (status, part) = answer(&[DONE, 512, 9, 2, 1, 3, 7], &[5; 1024]).unwrap();
+        let (status, part) = answer(&[DONE, 512, 9, 2, 1, 0, 0, 3, 7], &[5; 1024]).unwrap();
         assert_eq!((status, part.pages, part.is_last), (DONE, 9, true));
         assert_eq!((part.numbers, part.data), (vec![3, 7], vec![5; 1024]));
-        assert_eq!(answer(&[BUSY, 0, 0, 0, 0], &[]).unwrap().0, BUSY);
+        assert_eq!(answer(&[BUSY, 0, 0, 0, 0, 0, 0], &[]).unwrap().0, BUSY);
         for (words, pages) in [
-            (&[DONE, 512, 9, 2, 1, 7, 3][..], &[5; 1024][..]),
-            (&[DONE, 512, 9, u32::MAX, 1], &[]),
-            (&[DONE, 0, 9, u32::MAX, 1], &[]),
-            (&[DONE, 1 << 17, 9, 1, 1, 1], &[]),
-            (&[DONE, 65536, 9, 17, 1], &[]),
+            (&[DONE, 512, 9, 2, 1, 0, 0, 7, 3][..], &[5; 1024][..]),
+            (&[DONE, 512, 9, u32::MAX, 1, 0, 0], &[]),
+            (&[DONE, 0, 9, u32::MAX, 1, 0, 0], &[]),
+            (&[DONE, 1 << 17, 9, 1, 1, 0, 0, 1], &[]),
+            (&[DONE, 65536, 9, 17, 1, 0, 0], &[]),
+            (&[TRANSACTION, 512, 9, 0, 1, 0, 0], &[]),
         ] {
             assert!(answer(words, pages).is_err(), "{words:?}");
         }

@@ -14,21 +14,26 @@
 //!                                  <------  the pages
 //! ```
 //!
+//! A shipper that wants a history asks for each transaction. Commits keep copies of their pages from then on, and an answer is a transaction. Where one is
+//! not known, the answer is what has changed, as to the other question.
+//!
 //! # Promises
 //! 1. Without a shipper an application pays an attempt to connect for each visitor, and for each commit a look at a flag.
 //! 2. The parts that were told up to a last one are the database at the moment of that: a page that changes in between is told again.
-//! 3. Transactions wait for a look while it copies 1 MiB at most. None fails because of it.
+//! 3. Transactions wait for a look while it copies 1 MiB at most, or compares 4 MiB. None fails because of it.
 //! 4. Nothing is told that a power cut could take back where a reader would wait for it.
-//! 5. The owner answers its own user and root. The shipper believes its own user, root, and the one whom the file belongs to.
+//! 5. Transactions that are told one by one lead from what was told before to what is committed: their last pages were compared with those.
+//! 6. The owner answers its own user and root. The shipper believes its own user, root, and the one whom the file belongs to.
 //!
 //! # Bytes
 //! Numbers are those of the machine: both ends are on it.
 //!
 //! ```text
-//! owner, once: "LFLOOK01"
-//! request      kind u32 (1 what has changed, 2 a page that has not), number u32 (of the page)
-//! reply        status u32 (1 as asked for, 2 others have the database open, 3 a transaction is in the way, 4 the page has changed)
-//!              page_bytes u32, pages u32, count u32, last u32 (1: nothing is left)
+//! owner, once: "LFLOOK02"
+//! request      kind u32 (1 what has changed, 2 a page that has not, 3 the next transaction), number u32 (of the page)
+//! reply        status u32 (1 as asked for, 2 others have the database open, 3 a transaction is in the way, 4 the page has changed, 5 a transaction)
+//!              page_bytes u32, pages u32, count u32, last u32 (1: nothing is left, or nothing of the transaction)
+//!              time u64 (of the commit of a transaction, in milliseconds since 1970)
 //!              count numbers u32, ascending, then as many pages
 //! ```
 //!
@@ -63,6 +68,8 @@ pub struct Part {
     pub data: Vec<u8>,
     /// True if nothing is left: with the parts before it is the database of this moment.
     pub is_last: bool,
+    /// Of a part of one transaction: when that was committed, in milliseconds since 1970. The last part of it leads to its moment.
+    pub committed_ms: Option<u64>,
 }
 
 /// The shippers of one database that its owner has connected to.
@@ -78,19 +85,21 @@ const PLACES: u32 = 4;
 /// Most bytes of pages that one look copies.
 const MOST_BYTES: usize = 1 << 20;
 
-const GREETING: [u8; 8] = *b"LFLOOK01";
+const GREETING: [u8; 8] = *b"LFLOOK02";
 const REQUEST_BYTES: usize = 8;
-const REPLY_BYTES: usize = 20;
+const REPLY_BYTES: usize = 28;
 
 /// Kinds of requests.
 const CHANGES: u32 = 1;
 const PAGE: u32 = 2;
+const NEXT: u32 = 3;
 
 /// How a request was answered.
 const DONE: u32 = 1;
 const COMPANY: u32 = 2;
 const BUSY: u32 = 3;
 const CHANGED: u32 = 4;
+const TRANSACTION: u32 = 5;
 
 /// The name at which a shipper of a file listens.
 fn name_of(id: FileId, place: u32) -> String {

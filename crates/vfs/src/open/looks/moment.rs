@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::committed_pages::CommittedPages;
 use crate::sync::forks::InSqlite;
-use crate::sync::page_marks::Marks;
+use crate::sync::page_marks::{Marks, Transactions};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,21 @@ impl OpenDatabase {
                 }
                 place = behind;
             }
-            Ok(Part { page_bytes: page_bytes as u32, pages: moment.pages, numbers, data, is_last })
+            let page_bytes = page_bytes as u32;
+            Ok(Part { page_bytes, pages: moment.pages, numbers, data, is_last, committed_ms: None })
+        })
+    }
+
+    /// The transactions that were committed since everything was told, and the part that says that nothing comes behind them; `None` where they are
+    /// not known.
+    pub(super) fn look_at_transactions(&self, marks: &Marks) -> Result<Found<Option<(Transactions, Part)>>> {
+        self.at_moment(|moment| {
+            let page_bytes = moment.committed.page_bytes;
+            let present = |number, page: &mut [u8]| moment.committed.read(self, number, page);
+            let taken = marks.take_transactions(page_bytes, moment.pages, present);
+            let end =
+                Part { page_bytes: page_bytes as u32, pages: moment.pages, is_last: true, ..Part::default() };
+            Ok(taken.map(|taken| (taken, end)))
         })
     }
 
