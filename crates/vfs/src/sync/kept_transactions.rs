@@ -160,3 +160,145 @@ impl Kept {
         Some(std::mem::take(&mut self.list))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::page_marks::{Marks, PageMarks};
+
+    const BYTES: usize = 512;
+
+    /// A database whose pages have one byte each, and one that looks at it.
+    struct Looked {
+        changed: PageMarks,
+        marks: Arc<Marks>,
+        pages: Vec<u8>,
+        frames: usize,
+    }
+
+    impl Looked {
+        /// A history of four pages that has begun.
+        fn new() -> Looked {
+            let changed = PageMarks::default();
+            let looked = Looked { marks: changed.watch(), changed, pages: vec![0; 4], frames: 10 };
+            assert!(looked.take().is_none(), "nothing is known at first");
+            looked.tell_all();
+            assert_eq!(looked.take(), Some(vec![]));
+            looked
+        }
+
+        /// What has changed is told, and not how.
+        fn tell_all(&self) {
+            assert!(self.marks.take(usize::MAX, self.pages.len() as u32).1);
+        }
+
+        /// The transactions: pages of the database behind each, and its pages.
+        fn take(&self) -> Option<Vec<(u32, Vec<u32>)>> {
+            let present = |number: u32, page: &mut [u8]| {
+                page.fill(self.pages[number as usize - 1]);
+                true
+            };
+            let taken = self.marks.take_transactions(BYTES, self.pages.len() as u32, present)?;
+            Some(taken.iter().map(|taken| (taken.pages, taken.numbers.clone())).collect())
+        }
+
+        fn write(&mut self, numbers: &[u32], byte: u8) {
+            for number in numbers {
+                self.pages.resize(self.pages.len().max(*number as usize), 0);
+                self.pages[*number as usize - 1] = byte;
+            }
+            self.changed.note(numbers.iter().copied(), self.pages.len() as u64);
+        }
+
+        fn record(&mut self, numbers: &[u32]) {
+            let pages = &self.pages;
+            let frames = self.frames..self.frames + numbers.len();
+            self.frames = frames.end;
+            self.changed.record(&frames, || {
+                Transaction::read(numbers.to_vec(), BYTES, pages.len() as u32, |number, page| {
+                    page.fill(pages[number as usize - 1]);
+                    true
+                })
+            });
+        }
+
+        fn commit(&mut self, numbers: &[u32], byte: u8) {
+            self.write(numbers, byte);
+            self.record(numbers);
+        }
+    }
+
+    #[test]
+    fn transactions_are_taken_in_their_order() {
+        let mut looked = Looked::new();
+        looked.commit(&[1, 2], 1);
+        looked.commit(&[2, 5], 2);
+        // The log begins anew.
+        looked.frames = 0;
+        looked.commit(&[3], 3);
+        assert_eq!(looked.take(), Some(vec![(4, vec![1, 2]), (5, vec![2, 5]), (5, vec![3])]));
+        assert_eq!(looked.take(), Some(vec![]));
+        looked.commit(&[3], 4);
+        assert_eq!(looked.take(), Some(vec![(5, vec![3])]));
+        // A page that is cut off again.
+        looked.commit(&[6], 5);
+        looked.pages.truncate(5);
+        looked.commit(&[1], 6);
+        assert_eq!(looked.take(), Some(vec![(6, vec![6]), (5, vec![1])]));
+    }
+
+    /// Whatever is not known is a gap, behind which everything is told; and transactions are kept again.
+    #[test]
+    fn a_gap_is_no_history() {
+        type Gap = (&'static str, fn(&mut Looked));
+        let gaps: [Gap; 11] = [
+            ("a change that is never recorded", |looked| {
+                looked.write(&[1], 7);
+                looked.commit(&[1], 8);
+            }),
+            ("one that is not recorded yet", |looked| looked.write(&[1], 7)),
+            ("a record of no change", |looked| looked.record(&[1])),
+            ("frames that another transaction has had", |looked| {
+                looked.commit(&[2], 6);
+                looked.frames -= 1;
+                looked.commit(&[1], 7);
+            }),
+            ("a new page that is nobody's", |looked| looked.commit(&[6], 7)),
+            ("more than is kept", |looked| {
+                (0..=MOST_BYTES / BYTES / 4).for_each(|byte| looked.commit(&[1, 2, 3, 4], byte as u8));
+            }),
+            ("a commit that is taken back", |looked| {
+                looked.commit(&[1], 7);
+                looked.changed.take_back();
+            }),
+            ("anything", |looked| looked.changed.note_all()),
+            ("a page that is another one by now", |looked| {
+                looked.commit(&[1], 7);
+                looked.pages[0] = 9;
+            }),
+            ("a page that no transaction has changed", |looked| {
+                looked.commit(&[1], 7);
+                looked.marks.note(&[2], 4);
+            }),
+            ("a database that is shorter by now", |looked| {
+                looked.commit(&[1], 7);
+                looked.pages.truncate(3);
+            }),
+        ];
+        for (name, gap) in gaps {
+            for is_behind_another in [false, true] {
+                let mut looked = Looked::new();
+                if is_behind_another {
+                    looked.commit(&[3], 1);
+                }
+                gap(&mut looked);
+                assert_eq!(looked.take(), None, "{name}");
+                looked.commit(&[3], 2);
+                assert_eq!(looked.take(), None, "{name}, until everything is told");
+                looked.tell_all();
+                looked.commit(&[3], 3);
+                assert_eq!(looked.take(), Some(vec![(looked.pages.len() as u32, vec![3])]), "{name}");
+            }
+        }
+    }
+}
