@@ -35,6 +35,34 @@ pub(super) fn compare(server: &Server, database: &Path, source: &str) -> Result<
     Ok(Compared { rows: found.len() as u64, batches: noted.len() as u64, wrong })
 }
 
+/// The batches of a history: how many are one transaction, and what is wrong. Each transaction of the application counts a number up by one.
+pub(super) fn compare_history(server: &Server, source: &str) -> Result<(u64, Vec<String>)> {
+    let batches = server.rows(&format!(
+        "SELECT concat_ws(' ', seq, transactions, op, row->>'n') FROM litefoot.history WHERE source = '{source}'
+           AND (op = 'whole' OR (name = 'item' AND rowid = 0 AND op IN ('insert', 'update'))) ORDER BY epoch, litefoot.history.seq"
+    ))?;
+    Ok(check_history(&batches))
+}
+
+fn check_history(batches: &[String]) -> (u64, Vec<String>) {
+    let (mut last, mut ones, mut wrong) = (None, 0, Vec::new());
+    for batch in batches {
+        let words: Vec<&str> = batch.split(' ').collect();
+        let count = words.get(3).and_then(|word| word.parse::<i64>().ok());
+        ones += u64::from(words.get(1) == Some(&"one"));
+        let is_right = match (words.get(1), last, count) {
+            (Some(&"one"), Some(last), Some(count)) => count == last + 1,
+            (Some(&"several"), Some(last), Some(count)) => count >= last,
+            (_, _, count) => count.is_some() || words.get(2) == Some(&"whole"),
+        };
+        if !is_right {
+            wrong.push(format!("the history: behind {last:?} comes {batch:?}"));
+        }
+        last = count;
+    }
+    (ones, wrong)
+}
+
 /// Has the schema made, by a look at a database of its own, and its positions noted.
 pub(super) fn prepare(server: &Server, parent: &Path) -> Result<()> {
     let exists = server.rows("SELECT coalesce(to_regclass('public.noted')::text, '')")?;
@@ -125,6 +153,21 @@ mod tests {
             let told = difference(&rows(&["a", "b"]), &rows(found)).unwrap();
             assert!(told.contains(part), "{told}");
         }
+    }
+
+    #[test]
+    fn a_transaction_that_is_left_out_of_a_history_is_noticed() {
+        let told = |lines: &[&str]| {
+            let (ones, wrong) =
+                check_history(&lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>());
+            (ones, wrong.len())
+        };
+        assert_eq!(
+            told(&["1 several whole", "2 one update 7", "3 one update 8", "4 several update 11"]),
+            (2, 0)
+        );
+        assert_eq!(told(&["2 one update 7", "3 one update 9"]), (2, 1));
+        assert_eq!(told(&["2 one update 7", "3 one update 7", "4 several update 6", "5 one update"]), (3, 3));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! 1. PostgreSQL has the rows of the database, each once, and no other,
 //! 2. PostgreSQL has noted, in the transactions that brought rows, each number of a batch from 1 to the last, once.
 //!
+//! Half of the lives have a history: there each batch that is said to be one transaction has to be the one behind the batch before.
+//!
 //! While kills go on, PostgreSQL never has half of a transaction: two numbers of the database have the sum 0 at every moment.
 //!
 //! | figure | meaning |
@@ -14,6 +16,7 @@
 //! | `kills` | of all kinds; `kills.KIND` of one |
 //! | `faults` | connections that were drawn to break |
 //! | `lives`, `batches`, `rows` | that were compared |
+//! | `transactions` | batches of a history that were one transaction |
 //! | `wrong` | lives in which something was missing, doubled, out of order or torn |
 
 use super::application::{self, Application, Plan, Workload};
@@ -108,6 +111,7 @@ struct Tally {
     faults: u64,
     lives: u64,
     batches: u64,
+    transactions: u64,
     rows: u64,
     wrong: Vec<String>,
 }
@@ -123,9 +127,13 @@ impl Tally {
         for (kind, count) in &self.kills {
             figures.set(format!("kills.{kind}"), *count as f64);
         }
-        for (name, count) in
-            [("faults", self.faults), ("lives", self.lives), ("batches", self.batches), ("rows", self.rows)]
-        {
+        for (name, count) in [
+            ("faults", self.faults),
+            ("lives", self.lives),
+            ("batches", self.batches),
+            ("transactions", self.transactions),
+            ("rows", self.rows),
+        ] {
             figures.set(name, count as f64);
         }
         figures.set("wrong", self.wrong.len() as f64);
@@ -149,6 +157,7 @@ struct Life {
     shipper: Service,
     collector: Option<Service>,
     source: String,
+    has_history: bool,
     wrong: Vec<String>,
     scratch: tempfile::TempDir,
 }
@@ -161,9 +170,11 @@ impl Life {
         let side = if random.bool() { Side::Litefoot } else { Side::Stock };
         let journal = if random.u8(..3) > 0 { "wal" } else { "delete" };
         let has_collector = random.bool();
-        let interval = ["0", "100ms"][random.usize(..2)];
+        let (interval, has_history) = (["0", "100ms"][random.usize(..2)], random.bool());
         let place = if has_collector { "collector" } else { "postgres" };
-        let name = format!("seed {seed}, {}, {journal}, to {place}, interval {interval}", side.name());
+        let kind = if has_history { "history" } else { "net" };
+        let name =
+            format!("seed {seed}, {}, {journal}, to {place}, interval {interval}, {kind}", side.name());
         application::create(&database, Workload::Mixed, journal).map_err(|error| sqlite(&database, error))?;
         server.wait()?;
         // The schema is made by an earlier life, or by a look at another database here.
@@ -178,7 +189,8 @@ impl Life {
             None => server.url(line.port),
         };
         prepare(server, parent)?;
-        shipping.add(&database, &url, interval, "job")?;
+        let options = ["--interval", interval, "--name", "job", "--history"];
+        shipping.add_with(&database, &url, &options[..if has_history { 5 } else { 4 }])?;
         let source = source_of(scratch.path())?;
         let plan = Plan { database, side, workload: Workload::Mixed, per_s: 40, commits: 0, seed };
         let start = || Application::start(&plan).map_err(|error| failed(parent, error));
@@ -196,6 +208,7 @@ impl Life {
             shipper,
             collector,
             source,
+            has_history,
             wrong: Vec::new(),
             scratch,
         })
@@ -283,6 +296,11 @@ impl Life {
         }
         let compared = comparison::compare(server, &self.plan.database, &self.source)?;
         self.wrong.extend(compared.wrong.into_iter().map(|what| format!("{}: {what}", self.name)));
+        if self.has_history {
+            let (transactions, wrong) = comparison::compare_history(server, &self.source)?;
+            tally.transactions += transactions;
+            self.wrong.extend(wrong.into_iter().map(|what| format!("{}: {what}", self.name)));
+        }
         tally.faults += self.line.faults();
         tally.lives += 1;
         tally.batches += compared.batches;

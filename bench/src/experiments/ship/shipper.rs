@@ -61,8 +61,13 @@ impl Shipping {
     }
 
     pub(super) fn add(&self, database: &Path, url: &str, interval: &str, name: &str) -> Result<()> {
+        self.add_with(database, url, &["--interval", interval, "--name", name])
+    }
+
+    /// The same with other options.
+    pub(super) fn add_with(&self, database: &Path, url: &str, options: &[&str]) -> Result<()> {
         let path = database.to_string_lossy();
-        self.succeed(&["ship", "add", &path, url, "--interval", interval, "--name", name])
+        self.succeed(&[&["ship", "add", &path, url], options].concat())
     }
 
     /// One look.
