@@ -11,6 +11,7 @@
 use crate::sync::group_board::Board;
 use crate::sync::group_changes::GroupChanges;
 use crate::sync::page_marks::PageMarks;
+use crate::sync::promises::Promises;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -40,7 +41,7 @@ pub struct Shared {
     /// Bytes that the newest commit in the log in memory counts on.
     pub(super) needed: AtomicU64,
     /// How many commits of the log were promised to be durable.
-    promises: AtomicU64,
+    promises: Promises,
     /// Where members of a group see what concerns them, too.
     board: OnceLock<Arc<Board>>,
     /// What the last commits have changed, for members that keep pages.
@@ -61,7 +62,7 @@ impl Default for Shared {
             behind_end: AtomicBool::new(false),
             tail: Mutex::default(),
             needed: AtomicU64::new(0),
-            promises: AtomicU64::new(0),
+            promises: Promises::default(),
             board: OnceLock::new(),
             changes: GroupChanges::default(),
             changed: PageMarks::default(),
@@ -161,10 +162,7 @@ impl Shared {
     /// A commit was promised to be durable, and readers must wait for that: the log says so already, and no reader sees
     /// the commit yet.
     pub fn note_durability_wanted(&self) {
-        let before = self.promises.fetch_add(1, Ordering::Release);
-        if let Some(board) = self.board.get() {
-            board.promise(before + 1);
-        }
+        self.promises.add(self.board.get().map(|board| &**board));
     }
 
     /// Everything that was promised is durable, of so many.
@@ -175,9 +173,16 @@ impl Shared {
         }
     }
 
+    /// The same, where every commit of the log is found to be durable.
+    pub fn settle_where(&self, is_durable: impl FnOnce() -> bool) {
+        if let Some(board) = self.board.get() {
+            self.promises.settle(board, is_durable);
+        }
+    }
+
     /// How many commits of the log were promised to be durable.
     #[inline]
     pub fn promises(&self) -> u64 {
-        self.promises.load(Ordering::Acquire)
+        self.promises.count()
     }
 }

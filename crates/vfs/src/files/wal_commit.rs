@@ -63,12 +63,7 @@ impl MainFile {
 
     /// Tells the members of a group, where everything is durable.
     fn note_settled(&self, wal: &Wal) {
-        let shared = self.database.db().shared();
-        // First of all: what is promised later is looked at the next time.
-        let promises = shared.promises();
-        if shared.board().is_some() && wal.not_durable().is_none() {
-            shared.note_settled(promises);
-        }
+        self.database.db().shared().settle_where(|| wal.not_durable().is_none());
     }
 
     /// A commit is published, and about to return.

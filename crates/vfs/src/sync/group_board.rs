@@ -28,9 +28,10 @@ use crate::error::{Error, Result};
 use crate::sync::reader_gate::{Announcement, Gate};
 use crate::sync::wal_index::CHECKPOINT_SLOT;
 use crate::sync::wal_index_region::Region;
+use crate::sync::word::Word;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Connections of members that have a seat.
 const SEATS: usize = 1024;
@@ -46,14 +47,52 @@ const FIRST_SEAT: usize = 4096;
 const SEAT_BYTES: usize = 128;
 const BYTES: usize = FIRST_SEAT + SEATS * SEAT_BYTES;
 
-/// The board of one database's group.
-pub(crate) struct Board {
+/// The words of a board, wherever they lie.
+pub(crate) trait Words {
+    type Slots: Word<u8>;
+    type Number: Word<u64>;
+    fn word(&self, place: usize) -> &Self::Number;
+    fn gate(&self) -> &Gate<Self::Slots>;
+    /// The seat of a number below [`SEATS`].
+    fn seat(&self, number: usize) -> &Announcement<Self::Slots>;
+}
+
+/// Words in memory that the processes of a group map.
+pub(crate) struct MappedWords {
     region: Region,
     memory: Arc<NamelessMemory>,
 }
 
 // SAFETY: the memory is used through atomic words only.
-unsafe impl Sync for Board {}
+unsafe impl Sync for MappedWords {}
+
+impl Words for MappedWords {
+    type Slots = AtomicU8;
+    type Number = AtomicU64;
+
+    #[inline]
+    fn word(&self, place: usize) -> &AtomicU64 {
+        // SAFETY: aligned, inside of the region, and used as an atomic word by all.
+        unsafe { self.region.at(place).cast().as_ref() }
+    }
+
+    #[inline]
+    fn gate(&self) -> &Gate {
+        // SAFETY: a word that is used as the gate by all.
+        unsafe { self.region.at(GATE).cast().as_ref() }
+    }
+
+    #[inline]
+    fn seat(&self, number: usize) -> &Announcement {
+        // SAFETY: inside of the region; a word that is used as an announcement by all.
+        unsafe { self.region.at(FIRST_SEAT + number * SEAT_BYTES).cast().as_ref() }
+    }
+}
+
+/// The board of one database's group.
+pub(crate) struct Board<M = MappedWords> {
+    words: M,
+}
 
 impl Board {
     /// The board of an owner.
@@ -71,29 +110,28 @@ impl Board {
     pub fn of(memory: NamelessMemory) -> Result<Board> {
         let mut region = Region::new(BYTES).ok_or(Error::NoMemory)?;
         region.join(&memory, 0).map_err(|_| Error::NoMemory)?;
-        Ok(Board { region, memory: Arc::new(memory) })
+        Ok(Board { words: MappedWords { region, memory: Arc::new(memory) } })
     }
 
     /// The memory, for a member.
     pub fn memory(&self) -> &Arc<NamelessMemory> {
-        &self.memory
+        &self.words.memory
     }
+}
 
-    fn word(&self, place: usize) -> &AtomicU64 {
-        // SAFETY: aligned, inside of the region, and used as an atomic word by all.
-        unsafe { self.region.at(place).cast().as_ref() }
+impl<M: Words> Board<M> {
+    fn word(&self, place: usize) -> &M::Number {
+        self.words.word(place)
     }
 
     /// The gate.
-    pub fn gate(&self) -> &Gate {
-        // SAFETY: a word that is used as the gate by all.
-        unsafe { self.region.at(GATE).cast().as_ref() }
+    pub fn gate(&self) -> &Gate<M::Slots> {
+        self.words.gate()
     }
 
     /// The word of a seat.
-    pub fn seat(&self, number: usize) -> Option<&Announcement> {
-        // SAFETY: inside of the region; a word that is used as an announcement by all.
-        (number < SEATS).then(|| unsafe { self.region.at(FIRST_SEAT + number * SEAT_BYTES).cast().as_ref() })
+    pub fn seat(&self, number: usize) -> Option<&Announcement<M::Slots>> {
+        (number < SEATS).then(|| self.words.seat(number))
     }
 
     /// The slots that somebody shares by a seat, of as many seats.
@@ -179,6 +217,8 @@ impl Board {
 }
 
 #[cfg(test)]
+pub(in crate::sync) mod of_test;
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -229,13 +269,24 @@ mod tests {
     fn threads_share_by_seats_or_close_the_gate() {
         let (owners, members) = boards();
         owners.set_open(true);
+        share_or_close(&owners, &members, 300);
+    }
+
+    /// The same where no memory is mapped.
+    #[test]
+    fn threads_share_a_board_in_plain_memory() {
+        let board = of_test::board::<AtomicU8, AtomicU64>();
+        share_or_close(&board, &board, if cfg!(miri) { 30 } else { 300 });
+    }
+
+    fn share_or_close<M: Words + Sync>(owners: &Board<M>, members: &Board<M>, rounds: u64) {
         let written = [AtomicU64::new(0), AtomicU64::new(0)];
         std::thread::scope(|scope| {
             let reading = [0, 1].map(|seat| {
-                let (members, written) = (&members, &written);
+                let written = &written;
                 scope.spawn(move || {
                     let mut seen = 0;
-                    while seen < 1000 {
+                    while seen < 3 * rounds {
                         if members.share(seat, 0b1000, 0, false) {
                             assert_eq!(
                                 written[0].load(Ordering::Relaxed),
@@ -249,7 +300,7 @@ mod tests {
                 })
             });
             let mut done = 0;
-            while done < 300 {
+            while done < rounds {
                 owners.gate().set(0b1000);
                 if owners.shared_slots(2) == 0 {
                     written[0].fetch_add(1, Ordering::Relaxed);

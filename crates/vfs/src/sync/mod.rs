@@ -12,11 +12,17 @@
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other
+//! slot_gates     the gates of the wal-index's slots, and the seats of members
+//! promises       how many commits were promised to be durable
+//! word           the atomic words of all of these, so that a model checker can put its own in their place
 //! kept_transactions  each transaction, for those that look at a database
 //! page_marks     which pages may have changed since somebody looked
 //! group_changes  which pages the last commits have changed, for members that keep pages
 //! ```
 
+#[cfg(test)]
+#[cfg(target_pointer_width = "64")]
+mod exhaustive;
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the multi-process state"))]
 pub(crate) mod file_locks;
 pub(crate) mod forks;
@@ -26,10 +32,12 @@ pub(crate) mod kept_transactions;
 pub(crate) mod lock_table;
 pub(crate) mod owner_lock;
 pub(crate) mod page_marks;
+pub(crate) mod promises;
 pub(crate) mod reader_gate;
 pub(crate) mod refused_writer;
 pub(crate) mod relatives;
 pub(crate) mod shm_file;
+mod slot_gates;
 #[cfg(test)]
 mod stock_process;
 pub(crate) mod wal_index;
@@ -37,4 +45,5 @@ pub(crate) mod wal_index_group;
 pub(crate) mod wal_index_marks;
 pub(crate) mod wal_index_region;
 pub(crate) mod wal_index_sharing;
+pub(crate) mod word;
 pub(crate) mod writer_queue;

@@ -285,16 +285,12 @@ impl WalIndex {
         struct OpensGate<'a>(&'a WalIndex);
         impl Drop for OpensGate<'_> {
             fn drop(&mut self) {
-                let state = self.0.state();
-                self.0.close_gate(&state, 0);
+                self.0.gates(&self.0.state().group).close(0);
             }
         }
         let state = self.state();
-        if self.exclusive.glance() != 0 {
-            return None;
-        }
-        self.close_gate(&state, u8::MAX);
-        let is_free = state.shared_slots() == 0;
+        let readers = state.readers.iter().map(|reader| &reader.0);
+        let is_free = self.gates(&state.group).close_all(readers)?;
         drop(state);
         let _opens = OpensGate(self);
         Some(then(is_free))
@@ -375,32 +371,23 @@ impl WalIndex {
     /// Shares slots under the lock: a handle that wanted one exclusively has it by now, or has given it up.
     #[cold]
     fn share_slowly(&self, held: &HeldSlots, mask: u8) -> bool {
-        let mut state = self.state();
+        let state = &mut *self.state();
         self.sharable.fetch_or(mask, Ordering::Release);
-        let free =
-            self.exclusive.closed() & mask == 0 && state.file.as_mut().is_none_or(|file| file.share(mask));
-        if free {
-            held.shared.0.announce(held.shared() | mask);
-        }
-        free
+        let file = &mut state.file;
+        let lock = || file.as_mut().is_none_or(|file| file.share(mask));
+        self.gates(&state.group).share(mask, &held.shared.0, lock)
     }
 
     fn lock_exclusively(&self, held: &mut HeldSlots, mask: u8) -> bool {
-        let mut state = self.state();
-        let before = self.exclusive.glance();
-        if before & mask != 0 {
-            return false;
-        }
-        self.close_gate(&state, before | mask);
-        let shared = |reader: &Arc<WalReader>| reader.0.seen() & mask != 0;
+        let state = &mut *self.state();
         // Most writers take a slot that no handle ever shares.
-        let is_shared = self.sharable.load(Ordering::Relaxed) & mask != 0
-            && (state.readers.iter().any(shared) || state.shared_by_members() & mask != 0);
-        let is_locked = !is_shared
-            && state.file.as_mut().is_none_or(|file| file.lock_exclusively(mask, held.member.as_deref()));
-        if !is_locked {
-            self.close_gate(&state, before);
-        } else {
+        let is_sharable = self.sharable.load(Ordering::Relaxed) & mask != 0;
+        let readers = state.readers.iter().map(|reader| &reader.0);
+        let file = &mut state.file;
+        let is_locked = self.gates(&state.group).take(mask, is_sharable, readers, || {
+            file.as_mut().is_none_or(|file| file.lock_exclusively(mask, held.member.as_deref()))
+        });
+        if is_locked {
             held.exclusive |= mask;
             if mask >> CHECKPOINT_SLOT & 1 != 0 {
                 state.checkpoint_begins();
@@ -441,7 +428,7 @@ impl WalIndex {
         if let Some(file) = &mut state.file {
             file.unlock_exclusively(given_back, held.member.as_deref());
         }
-        self.open_gate(&state, given_back);
+        self.gates(&state.group).open(given_back);
         held.exclusive &= !mask;
     }
 

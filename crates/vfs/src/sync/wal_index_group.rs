@@ -9,6 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::sync::group_board::Board;
+use crate::sync::slot_gates::{Gates, Seats};
 use crate::sync::wal_index::{COPY_WORDS, HeldSlots, READ_SLOTS, WalIndex, WalIndexState};
 use crate::sync::wal_index_region::Region;
 use litefoot_storage::os::NamelessMemory;
@@ -23,8 +24,7 @@ pub(super) struct GroupMemory {
     /// Set where there is no memory any more.
     is_over: bool,
     board: Arc<Board>,
-    /// Seats that are taken; those behind them were never.
-    seats: Vec<bool>,
+    seats: Seats,
 }
 
 /// The memory of the wal-index, as a member has it.
@@ -58,7 +58,7 @@ impl WalIndex {
         // Connections of members may be there that use no index yet, with their seats.
         let (board, seats) = match state.group.take() {
             Some(group) => (group.board, group.seats),
-            None => (Arc::new(Board::new()?), Vec::new()),
+            None => (Arc::new(Board::new()?), Seats::default()),
         };
         board.gate().set(self.exclusive.glance());
         // A member may come that remembers the index of an owner before.
@@ -73,16 +73,7 @@ impl WalIndex {
     pub(crate) fn take_seat(&self) -> Option<usize> {
         let mut state = self.state();
         let group = state.group.as_mut()?;
-        let number = match group.seats.iter().position(|taken| !taken) {
-            Some(number) => number,
-            None => {
-                group.board.seat(group.seats.len())?;
-                group.seats.push(false);
-                group.seats.len() - 1
-            }
-        };
-        *group.seats.get_mut(number)? = true;
-        group.board.clear(number);
+        let number = group.seats.take(&*group.board)?;
         self.has_board.store(true, Ordering::Relaxed);
         // From now on a member may share slots that no handle of this process ever has.
         self.sharable.fetch_or(u8::MAX << READ_SLOTS, Ordering::SeqCst);
@@ -92,27 +83,13 @@ impl WalIndex {
     /// The member's connection is gone, with all that it shares.
     pub(crate) fn leave_seat(&self, number: usize) {
         if let Some(group) = &mut self.state().group {
-            group.board.clear(number);
-            if let Some(taken) = group.seats.get_mut(number) {
-                *taken = false;
-            }
+            group.seats.leave(&*group.board, number);
         }
     }
 
-    /// Closes these slots, and opens all others.
-    pub(super) fn close_gate(&self, state: &WalIndexState, slots: u8) {
-        self.exclusive.set(slots);
-        if let Some(group) = &state.group {
-            group.board.gate().set(slots);
-        }
-    }
-
-    /// Opens these slots.
-    pub(super) fn open_gate(&self, state: &WalIndexState, slots: u8) {
-        self.exclusive.open(slots);
-        if let Some(group) = &state.group {
-            group.board.gate().open(slots);
-        }
+    /// The gates of the slots.
+    pub(super) fn gates<'a>(&'a self, group: &'a Option<GroupMemory>) -> Gates<'a> {
+        Gates::new(&self.exclusive, group.as_ref().map(|group| (&*group.board, group.seats.count())))
     }
 
     /// A member, whose handle holds no slot, gets the memory, or the file that the regions are; it has it until [`WalIndex::leave_member`].
@@ -176,7 +153,7 @@ impl WalIndexState {
 
     /// The slots that members share by their seats.
     pub(super) fn shared_by_members(&self) -> u8 {
-        self.group.as_ref().map_or(0, |group| group.board.shared_slots(group.seats.len()))
+        self.group.as_ref().map_or(0, |group| group.board.shared_slots(group.seats.count()))
     }
 
     /// A checkpoint may write to the database file from now on.

@@ -163,13 +163,13 @@ impl WalIndex {
         let (closed, shared) = (self.exclusive.glance(), state.shared_slots());
         let is_free = |slot: &usize| (closed | shared) >> (READ_SLOTS + slot) & 1 == 0;
         let Some(slot) = slots.clone().find(is_free) else { return };
-        self.close_gate(&state, closed | 1 << (READ_SLOTS + slot));
+        self.gates(&state.group).close(closed | 1 << (READ_SLOTS + slot));
         if state.shared_slots() >> (READ_SLOTS + slot) & 1 == 0
             && let Some(mark) = mark(slot)
         {
             mark.store(published, Ordering::SeqCst);
         }
-        self.close_gate(&state, closed);
+        self.gates(&state.group).close(closed);
     }
 
     /// Refuses snapshots of fewer frames from now on.
