@@ -9,6 +9,7 @@
 //! wal_index      the shared memory of WAL mode, in the memory of the owner; its regions, readers' marks, and members of a group
 //! shm_file       the same memory as a file, while a database is multi-process
 //! writer_queue   writers in WAL mode wait in order
+//! waiting        what waiting in line needs of the system
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other
@@ -40,6 +41,7 @@ pub(crate) mod shm_file;
 mod slot_gates;
 #[cfg(test)]
 mod stock_process;
+pub(crate) mod waiting;
 pub(crate) mod wal_index;
 pub(crate) mod wal_index_group;
 pub(crate) mod wal_index_marks;

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_sleep_ends_early_with_the_ticket_only() {
-        let queue = Arc::new(WriterQueue::default());
+        let queue = Arc::new(<WriterQueue>::default());
         assert!(!sleeps_in_queue(LONGEST_SLEEP), "no note");
         note_now(&queue, 1);
         assert!(sleeps_in_queue(LONGEST_SLEEP) && queue.has_turn(1));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_ticket_that_is_not_used_stops_the_others_for_a_moment() {
-        let queue = Arc::new(WriterQueue::default());
+        let queue = Arc::new(<WriterQueue>::default());
         note_now(&queue, 1);
         assert!(sleeps_in_queue(LONGEST_SLEEP));
         let other = queue.clone();

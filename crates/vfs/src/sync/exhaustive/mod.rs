@@ -9,5 +9,6 @@
 
 mod epochs;
 mod promises;
+mod queue;
 mod seats;
 mod words;
