@@ -14,7 +14,7 @@
 //! | `fleet` | `ship-fleet` |
 //! | `comparison` | is everything there, once and in order? |
 //!
-//! Figures of `ship`, by cases (`--case wire`, `latency`, `disk`). `tick` is an interval of 1 s, `zero` the interval 0, `off` no shipper. A side is
+//! Figures of `ship`, by cases (`--case wire`, `latency`, `disk`). `tick` is an interval of 1 s, `zero` the interval 0, `history` a history at an interval of 1 s, `off` no shipper. A side is
 //! `litefoot` or `stock`.
 //!
 //! | figure | meaning |
@@ -76,12 +76,13 @@ impl Side {
     }
 }
 
-/// How it is shipped: a name, and the interval; none for no shipper.
-type Setting = (&'static str, Option<&'static str>);
+/// How it is shipped: a name, and the options of the job; none for no shipper.
+type Setting = (&'static str, Option<&'static [&'static str]>);
 const OFF: Setting = ("off", None);
-const TICK: Setting = ("tick", Some("1s"));
-const ZERO: Setting = ("zero", Some("0"));
-const SETTINGS: [Setting; 3] = [OFF, TICK, ZERO];
+const TICK: Setting = ("tick", Some(&["--interval", "1s"]));
+const ZERO: Setting = ("zero", Some(&["--interval", "0"]));
+const HISTORY: Setting = ("history", Some(&["--interval", "1s", "--history"]));
+const SETTINGS: [Setting; 4] = [OFF, TICK, ZERO, HISTORY];
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
     Error::Directory { path: path.to_owned(), source }
@@ -254,9 +255,9 @@ impl Scene<'_> {
         let mut heard = None;
         let service = match setting.1 {
             None => None,
-            Some(interval) => {
+            Some(options) => {
                 let before = delivered(self.server)?;
-                shipping.add(&database, &self.server.url(self.server.port), interval, "job")?;
+                shipping.add_with(&database, &self.server.url(self.server.port), options)?;
                 let service = shipping.serve()?;
                 wait_for_delivery(self.server, before, &shipping)?;
                 self.server.ask(async |client| client.batch_execute(TELL).await)?;
@@ -330,12 +331,12 @@ fn latency(
         let values = |rounds: &[Round], share| -> Vec<f64> {
             rounds.iter().map(|round| round.latencies.percentile_us(share)).collect()
         };
-        for ((setting, interval), of_setting) in SETTINGS.iter().zip(&rounds) {
+        for ((setting, options), of_setting) in SETTINGS.iter().zip(&rounds) {
             for (share, percentile) in [(0.5, "p50"), (0.99, "p99")] {
                 let (values, off) = (values(of_setting, share), values(&rounds[0], share));
                 figures
                     .set(format!("commit_{percentile}_us.{setting}.{name}"), median(values.iter().copied()));
-                if interval.is_some() {
+                if options.is_some() {
                     figures.set(
                         format!("commit_{percentile}_ratio.{setting}.{name}"),
                         median_ratio(&values, &off),
@@ -344,7 +345,7 @@ fn latency(
             }
             let mut lag = Latencies::new()?;
             of_setting.iter().try_for_each(|round| lag.add(&round.lag))?;
-            if interval.is_some() {
+            if options.is_some() {
                 for (share, percentile) in [(0.5, "p50"), (0.99, "p99")] {
                     let ms = lag.percentile_us(share) / 1000.0;
                     figures.set(format!("lag_{percentile}_ms.{setting}.{name}"), ms);
