@@ -132,6 +132,7 @@ fn outside_of_its_window_a_job_waits_until_that_is_too_long() {
         let status = || succeed_or_not(case.ship(&["status"]));
         case.wait_for("a state", || !status().contains("starting") && !status().contains("no service"));
         let is_waiting = status().contains("waits for its window");
+        assert!(!is_waiting || case.ship(&["status"]).output().unwrap().status.success(), "nothing is wrong");
         case.wait_for("a batch", || is_waiting && arguments.len() == 1 || !lines(&case).is_empty());
         let is_empty = lines(&case).is_empty();
         assert!(service.terminate().success());

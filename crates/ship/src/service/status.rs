@@ -118,6 +118,15 @@ impl Status {
         };
     }
 
+    /// True if the destination has everything, as of the last look. A job that waits for its window looks at nothing.
+    pub fn is_current(&self) -> bool {
+        match self.state {
+            State::Current => true,
+            State::Waiting => self.error.is_none() && self.parked.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Notes that it waits for its window. What went wrong before stays.
     pub fn wait_for_window(&mut self) {
         self.state = State::Waiting;

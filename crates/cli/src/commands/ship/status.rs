@@ -54,7 +54,7 @@ pub fn run(args: &Args, jobs: &Jobs) -> Result<ExitCode, Failure> {
         }
     }
     output.flush()?;
-    let is_current = all.iter().all(|status| status.state == State::Current);
+    let is_current = all.iter().all(Status::is_current);
     Ok(if is_current { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -103,7 +103,7 @@ const METRICS: &[Metric] = &[
         "litefoot_ship_current",
         "gauge",
         "1 if the destination has everything, as of the last look.",
-        |status| u8::from(status.state == State::Current).to_string(),
+        |status| u8::from(status.is_current()).to_string(),
     ),
     ("litefoot_ship_sequence", "gauge", "The number of the last delivery.", |status| {
         status.sequence.to_string()
