@@ -24,7 +24,7 @@ pub use litefoot_vfs::open::log_inspect;
 #[doc(hidden)]
 pub use litefoot_vfs::open::looks;
 pub use litefoot_vfs::open::replay::{Progress, set_progress};
-pub use litefoot_vfs::options::{CommitLogForm, PageCleaner, Sharing};
+pub use litefoot_vfs::options::{CommitLogForm, GroupSocket, PageCleaner, Sharing};
 pub use litefoot_vfs::stats;
 pub use litefoot_vfs::trial;
 pub use litefoot_vfs::{Allocator, Options, clear_last_error, last_error, leave_errors_to_the_program};

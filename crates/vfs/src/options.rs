@@ -6,7 +6,7 @@
 mod choices;
 mod values;
 
-pub use choices::{AtomicWrites, CommitLogForm, Direct, PageCleaner, Sharing};
+pub use choices::{AtomicWrites, CommitLogForm, Direct, GroupSocket, PageCleaner, Sharing};
 
 use litefoot_tier::{Latencies, PolicyKind};
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ use values::{
 pub struct Options {
     /// What is done where other processes use the database, too.
     pub sharing: Sharing,
+    /// Where the processes of a group meet.
+    pub group_socket: GroupSocket,
     /// Most bytes of the write-ahead log, and of a transaction's pages, in memory; `None` for what is free of the
     /// process's budget.
     pub write_buffer_size: Option<usize>,
@@ -61,6 +63,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             sharing: Sharing::default(),
+            group_socket: GroupSocket::default(),
             write_buffer_size: None,
             atomic: AtomicWrites::Auto,
             max_wal_size: 4 << 20,
@@ -322,6 +325,15 @@ const KNOWN: &[Known] = &[
         "group" => Sharing::Group,
         "exclusive" => Sharing::Exclusive,
         "passthrough" => Sharing::Passthrough,
+    ),
+    one_of!(
+        group_socket,
+        "name or file",
+        "where the processes of `sharing=group` meet: at a name that is no file (`name`), or at the file `<database>-group` (`file`). \
+         All of them say the same",
+        "they are in several containers that share the database's directory and no network (`file`)",
+        "name" => GroupSocket::Name,
+        "file" => GroupSocket::File,
     ),
 ];
 

@@ -12,8 +12,12 @@ use std::time::{Duration, Instant};
 pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
 
 pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
+    open_with(path, &std::env::var("GROUP_OPTIONS").unwrap_or_else(|_| "sharing=group".to_owned()))
+}
+
+pub(crate) fn open_with(path: &Path, list: &str) -> (Vfs, Connection) {
     let mut options = Options::default();
-    options.set_list("sharing=group").unwrap();
+    options.set_list(list).unwrap();
     // Another test would take the place of a VFS of this name, and drop it: then no member of this process finds its next owner.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("members-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -31,7 +35,12 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(work: &str, path: &Path, writer: u32) -> Process {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Process::start_by(Command::new(std::env::current_exe().unwrap()), work, path, writer)
+    }
+
+    /// The same by a command that ends with the program of this test.
+    pub(crate) fn start_by(mut command: Command, work: &str, path: &Path, writer: u32) -> Process {
+        let mut child = command
             .args(["--exact", "another_process", "--nocapture", "--test-threads=1"])
             .envs([("GROUP_WORK", work), ("GROUP_WRITER", &writer.to_string())])
             .env("GROUP_PATH", path)
@@ -114,8 +123,16 @@ pub(crate) fn acknowledged(path: &Path, writer: u32) -> PathBuf {
 }
 
 pub(crate) fn create(directory: &tempfile::TempDir, mode: &str) -> (PathBuf, Vfs, Connection) {
+    create_with(directory, mode, "sharing=group")
+}
+
+pub(crate) fn create_with(
+    directory: &tempfile::TempDir,
+    mode: &str,
+    list: &str,
+) -> (PathBuf, Vfs, Connection) {
     let path = directory.path().join("app.db");
-    let (vfs, db) = open(&path);
+    let (vfs, db) = open_with(&path, list);
     db.execute_batch(&format!(
         "PRAGMA journal_mode={mode}; CREATE TABLE t(writer INTEGER, n INTEGER, data BLOB, PRIMARY KEY(writer, n)); \
          CREATE TABLE sums(n INTEGER); INSERT INTO sums VALUES(0)"

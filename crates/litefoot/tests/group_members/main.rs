@@ -7,10 +7,12 @@
 //! | `kit` | starting processes, and looking for what they have acknowledged |
 //! | `together` | members as connections of the owner's, and as stock SQLite |
 //! | `ends` | members and owners that are killed, stopped, or end |
+//! | `containers` | processes of other network namespaces |
 //! | `strangers` | programs that do not belong to the group |
 
 #![allow(clippy::unwrap_used)]
 
+mod containers;
 mod ends;
 mod kit;
 mod strangers;

@@ -10,10 +10,13 @@
 //! 3. The end of a process ends its streams. A forked child has none of its parent's sockets ([`crate::fork`]).
 //! 4. No signal is sent to the process, and a signal that it gets interrupts nothing here.
 
+use super::socket_file::{self, SocketFile};
 use crate::fork::LockedFile;
+use crate::sync::Mutex;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Streams that wait to be accepted.
@@ -106,26 +109,42 @@ fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     }
 }
 
+/// Where processes meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalName {
+    /// An abstract name, which processes of one network namespace see.
+    Abstract(String),
+    /// A file, which processes see that share its directory.
+    File(PathBuf),
+}
+
 /// The address of an abstract name, and its length.
-fn address(name: &str) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+fn address(name: &str) -> io::Result<Address> {
+    // The first byte of an abstract name is zero.
+    address_of(&[b"\0", name.as_bytes()].concat())
+}
+
+type Address = (libc::sockaddr_un, libc::socklen_t);
+
+fn address_of(path: &[u8]) -> io::Result<Address> {
     // SAFETY: plain numbers, for which zeros are valid.
     let mut address: libc::sockaddr_un = unsafe { zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // The first byte of an abstract name is zero.
-    let room = address.sun_path.get_mut(1..).unwrap_or_default();
-    if name.len() > room.len() {
+    if path.len() > address.sun_path.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    for (place, byte) in room.iter_mut().zip(name.bytes()) {
-        *place = byte as libc::c_char;
+    for (place, byte) in address.sun_path.iter_mut().zip(path) {
+        *place = *byte as libc::c_char;
     }
-    let bytes = offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    let bytes = offset_of!(libc::sockaddr_un, sun_path) + path.len();
     Ok((address, bytes as libc::socklen_t))
 }
 
 /// A name that other processes can connect to.
 pub struct LocalListener {
     socket: Socket,
+    /// The file, until the listener is closed.
+    file: Mutex<Option<SocketFile>>,
 }
 
 impl LocalListener {
@@ -134,7 +153,38 @@ impl LocalListener {
     /// # Errors
     /// Errors of the system.
     pub fn bind(name: &str) -> io::Result<Option<LocalListener>> {
-        let (address, bytes) = address(name)?;
+        Self::at(address(name)?)
+    }
+
+    /// Takes a name; `None` where another listener has it.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn bind_to(name: &LocalName) -> io::Result<Option<LocalListener>> {
+        match name {
+            LocalName::Abstract(name) => Self::bind(name),
+            LocalName::File(path) => socket_file::bind(path),
+        }
+    }
+
+    /// The same by the bytes of a path, which stays when the listener has gone.
+    pub(super) fn at_path(path: &[u8]) -> io::Result<Option<LocalListener>> {
+        Self::at(address_of(path)?)
+    }
+
+    /// The listener has a file from now on, which goes with it.
+    pub(super) fn with_file(self, file: SocketFile) -> LocalListener {
+        *self.file.lock() = Some(file);
+        self
+    }
+
+    /// Ends as one that is killed.
+    #[cfg(test)]
+    pub(super) fn leave_file(self) {
+        std::mem::forget(self.file.lock().take());
+    }
+
+    fn at((address, bytes): Address) -> io::Result<Option<LocalListener>> {
         let socket = Socket::new()?;
         // SAFETY: an address of so many bytes.
         let bound = check(unsafe { libc::bind(socket.raw(), (&raw const address).cast(), bytes) });
@@ -144,7 +194,7 @@ impl LocalListener {
         };
         // SAFETY: a plain system call.
         check(unsafe { libc::listen(socket.raw(), BACKLOG) })?;
-        Ok(Some(LocalListener { socket }))
+        Ok(Some(LocalListener { socket, file: Mutex::new(None) }))
     }
 
     /// Waits for a stream.
@@ -172,9 +222,10 @@ impl LocalListener {
         if count == 0 { Ok(None) } else { self.accept().map(Some) }
     }
 
-    /// Accepts no more; a thread that waits for a stream goes on with an error.
+    /// Accepts no more, and its file is gone; a thread that waits for a stream goes on with an error.
     pub fn close(&self) {
         self.socket.shut_down();
+        drop(self.file.lock().take());
     }
 }
 
@@ -196,7 +247,26 @@ impl LocalSocket {
     /// # Errors
     /// Errors of the system; `WouldBlock` where the listener accepts nobody.
     pub fn connect(name: &str) -> io::Result<Option<LocalSocket>> {
-        let (address, bytes) = address(name)?;
+        Self::to(address(name)?)
+    }
+
+    /// Connects to a name; `None` where nobody listens.
+    ///
+    /// # Errors
+    /// Errors of the system; `WouldBlock` where the listener accepts nobody.
+    pub fn connect_to(name: &LocalName) -> io::Result<Option<LocalSocket>> {
+        match name {
+            LocalName::Abstract(name) => Self::connect(name),
+            LocalName::File(path) => socket_file::connect(path),
+        }
+    }
+
+    /// The same by the bytes of a path.
+    pub(super) fn to_path(path: &[u8]) -> io::Result<Option<LocalSocket>> {
+        Self::to(address_of(path)?)
+    }
+
+    fn to((address, bytes): Address) -> io::Result<Option<LocalSocket>> {
         let socket = Socket::new()?;
         socket.set_timeout(libc::SO_SNDTIMEO, Self::LONGEST_CONNECT_MS)?;
         // SAFETY: an address of so many bytes.
@@ -353,149 +423,4 @@ impl LocalSocket {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs::File;
-    use std::io::{Read, Seek, Write};
-    use std::os::fd::AsFd;
-
-    fn name(test: &str) -> String {
-        format!("litefoot-test-{test}-{}", std::process::id())
-    }
-
-    #[test]
-    fn a_name_has_one_listener_and_is_free_after_it() {
-        let name = name("one");
-        assert!(LocalSocket::connect(&name).unwrap().is_none());
-        let first = LocalListener::bind(&name).unwrap().unwrap();
-        assert!(LocalListener::bind(&name).unwrap().is_none());
-        drop(first);
-        assert!(LocalListener::bind(&name).unwrap().is_some());
-        assert!(LocalListener::bind(&"x".repeat(200)).is_err());
-    }
-
-    #[test]
-    fn bytes_and_descriptors_arrive_and_the_end_is_seen() {
-        let name = name("bytes");
-        let listener = LocalListener::bind(&name).unwrap().unwrap();
-        let here = LocalSocket::connect(&name).unwrap().unwrap();
-        let there = listener.accept().unwrap();
-        // SAFETY: questions to the system.
-        let expected = unsafe { Peer { process: libc::getpid() as u32, user: libc::geteuid() } };
-        assert_eq!((here.peer().unwrap(), there.peer().unwrap()), (expected, expected));
-
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"shared").unwrap();
-        here.send(b"hello", Some(file.as_fd())).unwrap();
-        let mut bytes = [0; 16];
-        let (count, descriptor) = there.receive(&mut bytes).unwrap();
-        assert_eq!(&bytes[..count], b"hello");
-        let (mut received, mut text) = (File::from(descriptor.unwrap()), String::new());
-        received.rewind().unwrap();
-        received.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "shared");
-
-        there.set_timeout(10).unwrap();
-        assert!(there.receive(&mut bytes).is_err(), "nothing has come");
-        for soon in [Duration::ZERO, Duration::from_millis(1)] {
-            assert!(there.receive_soon(&mut bytes, soon).is_err(), "nothing has come");
-            here.send(b"soon", None).unwrap();
-            assert_eq!(there.receive_soon(&mut bytes, soon).unwrap().0, 4);
-        }
-        std::thread::scope(|scope| {
-            let late = scope.spawn(|| {
-                let mut bytes = [0; 16];
-                there.set_timeout(0).unwrap();
-                there.receive_soon(&mut bytes, Duration::from_micros(1)).unwrap().0
-            });
-            std::thread::sleep(Duration::from_millis(5));
-            here.send(b"late", None).unwrap();
-            assert_eq!(late.join().unwrap(), 4);
-        });
-        there.set_timeout(0).unwrap();
-        assert!(there.is_open());
-        here.send(b"x", None).unwrap();
-        assert!(there.is_open() && there.receive(&mut bytes).unwrap().0 == 1);
-        drop(here);
-        assert!(!there.is_open());
-        assert_eq!(there.receive(&mut bytes).unwrap().0, 0);
-        assert!(there.send(b"nobody", None).is_err(), "and no signal");
-    }
-
-    #[test]
-    fn a_process_that_is_stopped_is_known_for_it() {
-        // SAFETY: the child does nothing but sleep, and is ended below.
-        let child = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                loop {
-                    libc::pause();
-                }
-            }
-            child
-        };
-        let peer = Peer { process: child as u32, user: 0 };
-        let await_state = |is_stopped| {
-            while peer.is_stopped() != is_stopped {
-                std::thread::yield_now();
-            }
-        };
-        let signal = |number| {
-            // SAFETY: a child of this test's.
-            unsafe { libc::kill(child, number) };
-        };
-        await_state(false);
-        signal(libc::SIGSTOP);
-        await_state(true);
-        signal(libc::SIGCONT);
-        await_state(false);
-        signal(libc::SIGKILL);
-        // SAFETY: as above.
-        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
-        assert!(!peer.is_stopped() && !Peer { process: 0, user: 0 }.is_stopped());
-    }
-
-    #[test]
-    fn closing_lets_those_who_wait_go_on() {
-        let name = name("close");
-        let listener = LocalListener::bind(&name).unwrap().unwrap();
-        let _here = LocalSocket::connect(&name).unwrap().unwrap();
-        let there = listener.accept().unwrap();
-        std::thread::scope(|scope| {
-            let accepts = scope.spawn(|| listener.accept().is_err());
-            let receives = scope.spawn(|| there.receive(&mut [0; 4]).unwrap().0);
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            listener.close();
-            there.close();
-            assert!(accepts.join().unwrap());
-            assert_eq!(receives.join().unwrap(), 0);
-        });
-    }
-
-    #[test]
-    fn a_forked_child_does_not_keep_a_stream_open() {
-        extern "C" fn nothing() {}
-        crate::fork::watch(crate::fork::Hooks { before: nothing, in_parent: nothing, in_child: nothing });
-        let name = name("fork");
-        let listener = LocalListener::bind(&name).unwrap().unwrap();
-        let here = LocalSocket::connect(&name).unwrap().unwrap();
-        let there = listener.accept().unwrap();
-        // SAFETY: the child does nothing but sleep, and is ended below.
-        let child = unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                libc::sleep(30);
-                libc::_exit(0);
-            }
-            child
-        };
-        drop((here, listener));
-        assert_eq!(there.receive(&mut [0; 4]).unwrap().0, 0);
-        assert!(LocalListener::bind(&name).unwrap().is_some());
-        // SAFETY: a child of this test's own.
-        unsafe {
-            libc::kill(child, libc::SIGKILL);
-            libc::waitpid(child, std::ptr::null_mut(), 0);
-        }
-    }
-}
+mod tests;

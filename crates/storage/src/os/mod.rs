@@ -21,6 +21,7 @@ mod opening;
 mod os_file;
 mod resolve;
 mod shared_memory;
+mod socket_file;
 mod stamp;
 
 use crate::file::{
@@ -31,7 +32,7 @@ use crate::pass_on;
 pub use calls::statx;
 #[cfg(target_os = "linux")]
 pub use closings::Closings;
-pub use local_socket::{LocalListener, LocalSocket, Peer};
+pub use local_socket::{LocalListener, LocalName, LocalSocket, Peer};
 use names::Links;
 use opening::Rights;
 use os_file::open_file;

@@ -14,6 +14,16 @@ pub enum Sharing {
     Passthrough,
 }
 
+/// Where the processes of a group meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupSocket {
+    /// At a name of the system's, which is no file. Processes of one network namespace see it.
+    #[default]
+    Name,
+    /// At a file beside the database, which processes of other containers see as well.
+    File,
+}
+
 /// The page cleaner: the thread that spills pages of a transaction while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PageCleaner {

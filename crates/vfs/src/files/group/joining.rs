@@ -1,7 +1,7 @@
 //! Joining a group: finding the owner of a database, or becoming it.
 //!
 //! # Invariants
-//! 1. The name is bound before the file is opened, and free once the database is closed: a process that finds it free finds
+//! 1. The name (or the file beside the database, `group_socket=file`) is bound before the database is opened, and free once the database is closed: a process that finds it free finds
 //!    no owner that serves.
 //! 2. A process that cannot join, for whatever reason, opens the database as a stranger: that is always correct.
 
@@ -18,9 +18,9 @@ use crate::files::requested_file::{is_true, read_only as to_read_only};
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::open::group::Group;
-use crate::options::Sharing;
+use crate::options::{GroupSocket, Options, Sharing};
 use litefoot_storage::file::{FileId, FileKind};
-use litefoot_storage::os::{LocalListener, LocalSocket, Peer};
+use litefoot_storage::os::{LocalListener, LocalName, LocalSocket, Peer};
 use litefoot_storage::thread;
 use std::ffi::c_int;
 use std::io::ErrorKind;
@@ -59,9 +59,22 @@ pub(super) fn name_of(id: FileId) -> String {
     format!("litefoot-{:x}-{:x}", id.device, id.inode)
 }
 
-/// Who builds differ in what they make of the protocol's words.
-fn build() -> String {
-    format!("{} {}", env!("CARGO_PKG_VERSION"), if cfg!(target_endian = "big") { "big" } else { "little" })
+/// Where the processes of a group meet: at that name, or at a file beside the database.
+fn place_of(id: FileId, path: &Path, options: &Options) -> LocalName {
+    match options.group_socket {
+        GroupSocket::Name => LocalName::Abstract(name_of(id)),
+        GroupSocket::File => {
+            let mut name = path.as_os_str().to_owned();
+            name.push("-group");
+            LocalName::File(name.into())
+        }
+    }
+}
+
+/// What both have to be of one mind about: builds differ in what they make of the protocol's words, and a path may have become another file's.
+fn greeting(id: FileId) -> String {
+    let endian = if cfg!(target_endian = "big") { "big" } else { "little" };
+    format!("{} {endian} {:x} {:x}", env!("CARGO_PKG_VERSION"), id.device, id.inode)
 }
 
 impl Vfs {
@@ -103,11 +116,11 @@ impl Vfs {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Met::Stranger) };
-            let name = name_of(id);
-            if let Ok(Some(listener)) = LocalListener::bind(&name) {
+            let name = place_of(id, path, &opening.options);
+            if let Ok(Some(listener)) = LocalListener::bind_to(&name) {
                 return Ok(Met::Nobody(listener));
             }
-            let connected = match LocalSocket::connect(&name) {
+            let connected = match LocalSocket::connect_to(&name) {
                 Ok(connected) => connected,
                 // It is busy, or stopped.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => None,
@@ -120,7 +133,7 @@ impl Vfs {
                 if owner.is_stopped() {
                     return Ok(Met::Stopped(owner.process));
                 }
-                match greet(socket, path, opening) {
+                match greet(socket, id, path, opening) {
                     Greeting::Served(channel) => return Ok(Met::Owner(channel)),
                     Greeting::Refused => return Ok(Met::Stranger),
                     Greeting::Ending => {}
@@ -170,18 +183,18 @@ pub(crate) enum Joined {
 /// How the first call has ended.
 enum Greeting {
     Served(Arc<Channel>),
-    /// The owner is another build, or serves enough already.
+    /// The owner is another build, has another file, or serves enough already.
     Refused,
     /// The owner is closing the database.
     Ending,
 }
 
-fn greet(socket: LocalSocket, path: &Path, opening: &Opening) -> Greeting {
+fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening) -> Greeting {
     let channel = Channel::new(socket, path);
     let flags = if opening.read_only { READ_ONLY } else { 0 }
         | if opening.powersafe_overwrite { POWERSAFE } else { 0 };
-    let build = build();
-    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(build.as_bytes());
+    let greeting = greeting(id);
+    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
     match channel.ask_until(Some(Instant::now() + GREETING), &call, |reply| Ok(reply.value)) {
         Ok(seat) => {
             let seat = usize::try_from(seat).ok().filter(|_| seat != NO_SEAT);
@@ -213,8 +226,9 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let Ok(Some(frame)) = incoming.next(socket) else { return };
     let Some((call, true)) = Call::decode(frame) else { return };
     let flags = call.b;
+    let greeting = greeting(database.db().file().id());
     let is_welcome =
-        call.operation == Operation::Hello && call.a == VERSION && call.data == build().as_bytes();
+        call.operation == Operation::Hello && call.a == VERSION && call.data == greeting.as_bytes();
     let _ = socket.set_timeout(0);
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
