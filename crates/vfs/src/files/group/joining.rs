@@ -1,8 +1,8 @@
 //! Joining a group: finding the owner of a database, or becoming it.
 //!
 //! # Invariants
-//! 1. The name (or the file beside the database, `group_socket=file`) is bound before the database is opened, and free once the database is closed: a process that finds it free finds
-//!    no owner that serves.
+//! 1. The name is bound before the file is opened, and free once the database is closed: a process that finds it free finds
+//!    no owner that serves. With `group_socket=file` the name is that of a file beside the database.
 //! 2. A process that cannot join, for whatever reason, opens the database as a stranger: that is always correct.
 
 use crate::error::{Error, Result};
