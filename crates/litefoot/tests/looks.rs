@@ -293,6 +293,28 @@ fn a_history_of_plain_transactions_has_no_gap() {
     }
 }
 
+/// Who asks for what has changed instead of the next transaction is told that of those that were not told.
+#[test]
+fn transactions_that_are_not_told_have_changed_their_pages() {
+    let (_directory, path, db) = application("wal", 4096);
+    let mut copy = Copy::new(&path);
+    copy.replay(&mut VecDeque::new(), &mut Told::default());
+    let mut page = vec![0; copy.page_bytes];
+    assert!(copy.asker.page(2, &mut page));
+    for round in 0..3 {
+        db.execute_batch(&format!("REPLACE INTO t VALUES ({round}, zeroblob(20000 + {round}))")).unwrap();
+    }
+    let Answer::Part(first) = copy.asker.next_transaction() else { panic!("the owner tells it") };
+    assert!(first.is_last && first.committed_ms.is_some());
+    copy.apply(&first);
+    assert!(copy.bytes != serialized(&db));
+    // What a page is now may be of a later moment.
+    assert!(!copy.asker.page(2, &mut page));
+    copy.follow();
+    assert_eq!(copy.bytes, serialized(&db));
+    assert!(copy.asker.page(2, &mut page));
+}
+
 fn follow_history(seed: u64, mode: &str, page_bytes: u32) -> Told {
     let (directory, path, db) = application(mode, page_bytes);
     let other = directory.path().join("other.db");
