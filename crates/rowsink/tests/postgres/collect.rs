@@ -75,7 +75,7 @@ impl Running {
 }
 
 pub fn device_of(address: &str) -> Collector {
-    Collector::new(address, TOKEN, &Line::Plain).unwrap().with_silence_of(Duration::from_secs(3))
+    Collector::new(address, Some(TOKEN), &Line::Plain).unwrap().with_silence_of(Duration::from_secs(3))
 }
 
 /// Makes the server note each position that any source has had.
