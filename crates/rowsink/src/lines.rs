@@ -8,17 +8,22 @@
 //! `time_ms`, and `"several"` for one that may be several. A table that is new, altered or dropped has a line
 //! `{"table":…,"op":"define","sql":…}` before its rows, with null for a dropped one. A line
 //! `{"table":…,"op":"forget","above":7,"through":90}` stands for rows that are gone with rowids from 8 to 90; null is no bound.
+//! With [`Format::Changeset`] the head has `"changeset":"…"`, and only what a changeset does not tell has lines.
 //!
 //! # Exactly once
 //! A file is written beside its place, synced, and linked to its name. So a batch is there whole or not at all. The names are the position, and a lock on
 //! `.<source>.lock` keeps two writers from reading it at the same time. Standard output has no memory; its reader finds a batch that comes again by its number.
 
 use crate::{Applied, Batch, Destination, Error, Origin, Position, Result};
-use litefoot_rowdiff::encode::json;
+use litefoot_rowdiff::TableChanges;
+use litefoot_rowdiff::encode::{changeset, json};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+/// Most bytes of a changeset.
+const MOST_CHANGESET: usize = 512 << 10;
 
 /// What lines are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub enum Format {
     /// A head, and a line for each change.
     #[default]
     Changes,
+    /// The same, but for changes that SQLite's changeset has: it stands in the head, as Base64.
+    Changeset,
     /// An event of Debezium for each change, of a database of this name. There is no head, and no line for ranges of rows: such a batch has all rows.
     Debezium(String),
 }
@@ -33,7 +40,16 @@ pub enum Format {
 /// The bytes of a batch.
 pub fn encode(batch: &Batch, format: &Format) -> Vec<u8> {
     match format {
-        Format::Changes => changes(batch),
+        Format::Changes => changes(batch, batch.tables.iter(), &[]),
+        Format::Changeset => {
+            let (told, others): (Vec<_>, Vec<_>) =
+                batch.tables.iter().partition(|table| changeset::tells_all(table));
+            match changeset::encode(told) {
+                // A line has to fit into a message.
+                large if large.len() > MOST_CHANGESET => changes(batch, batch.tables.iter(), &[]),
+                bytes => changes(batch, others.into_iter(), &bytes),
+            }
+        }
         Format::Debezium(database) => events(batch, database),
     }
 }
@@ -62,9 +78,10 @@ fn events(batch: &Batch, database: &str) -> Vec<u8> {
     lines.into_iter().flat_map(|line| (line + "\n").into_bytes()).collect()
 }
 
-fn changes(batch: &Batch) -> Vec<u8> {
+/// A head with a changeset, and lines for the changes of these tables.
+fn changes<'a>(batch: &Batch, tables: impl Iterator<Item = &'a TableChanges>, changeset: &[u8]) -> Vec<u8> {
     let mut lines = Vec::new();
-    for table in &batch.tables {
+    for table in tables {
         let pair = table.pair();
         if pair.is_altered() {
             let sql = table.after.as_ref().map(|after| &after.sql);
@@ -88,6 +105,9 @@ fn changes(batch: &Batch) -> Vec<u8> {
     });
     if let Some(history) = batch.history {
         head["transactions"] = history.name().into();
+    }
+    if !changeset.is_empty() {
+        head["changeset"] = json::base64(changeset).into();
     }
     let mut text = head.to_string();
     for line in lines {
@@ -118,7 +138,7 @@ impl<W: Write + Send> Destination for Stream<W> {
     }
 
     fn takes_ranges(&self) -> bool {
-        self.format == Format::Changes
+        !matches!(self.format, Format::Debezium(_))
     }
 
     fn position(&mut self, _: &Origin) -> Result<Option<Position>> {
@@ -187,7 +207,7 @@ impl Destination for Directory {
     }
 
     fn takes_ranges(&self) -> bool {
-        self.format == Format::Changes
+        !matches!(self.format, Format::Debezium(_))
     }
 
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {
@@ -292,6 +312,34 @@ mod tests {
         assert!(events.iter().all(|event| event["source"]["db"] == "app" && event["source"]["table"] == "t"));
         assert_eq!((&events[4]["after"]["a"], &events[4]["source"]["sequence"]), (&2.into(), &"2".into()));
         assert_eq!(events[5]["message"]["content"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_changeset_has_what_it_can_tell_and_lines_have_the_rest() {
+        let of = |sql: &str, key: i64| {
+            let table = Table::from_sql("t".into(), 2, sql.into());
+            let row = Row { rowid: Some(key), values: vec![Value::Integer(key), Value::Null] };
+            let (before, after) = (Some(table.clone()), Some(table));
+            TableChanges { before, after, forgotten: vec![], changes: vec![Change::Insert(row)] }
+        };
+        let (keyed, plain) =
+            (of("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", 7), of("CREATE TABLE t(a, b)", 8));
+        let null_key = of("CREATE TABLE t(a, b PRIMARY KEY)", 9);
+        let tables = vec![keyed.clone(), plain, null_key];
+        let lines = String::from_utf8(encode(&Batch { tables, ..batch(1, 2) }, &Format::Changeset)).unwrap();
+        let lines: Vec<serde_json::Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["changeset"], json::base64(&changeset::encode([&keyed])));
+        let rowids: Vec<_> = lines[1..].iter().map(|line| line["rowid"].as_i64().unwrap()).collect();
+        assert_eq!((lines[0]["changes"].as_u64(), rowids), (Some(2), vec![8, 9]));
+        // A new table is none that a changeset has, and one that is too large has lines.
+        let new = String::from_utf8(encode(&batch(1, 1), &Format::Changeset)).unwrap();
+        assert!(!new.contains("changeset") && new.lines().count() == 3);
+        let mut large = keyed;
+        let Change::Insert(row) = &mut large.changes[0] else { panic!() };
+        row.values[1] = Value::Blob(vec![0; MOST_CHANGESET]);
+        let large = encode(&Batch { tables: vec![large], ..batch(1, 2) }, &Format::Changeset);
+        assert!(!String::from_utf8(large).unwrap().contains("changeset"));
     }
 
     #[test]

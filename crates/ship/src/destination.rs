@@ -72,6 +72,9 @@ fn format_of(job: &Job) -> Result<LineFormat> {
     if !takes_lines(&job.url) {
         return Err(refused(&job.url, "a format is for destinations of lines: jsonl: and NATS"));
     }
+    if job.format == Format::Changeset {
+        return Ok(LineFormat::Changeset);
+    }
     let name = job.database.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     Ok(LineFormat::Debezium(name))
 }

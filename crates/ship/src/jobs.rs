@@ -66,6 +66,8 @@ pub enum Format {
     /// A head for each batch, and a line for each change.
     #[default]
     Json,
+    /// The same with SQLite's changesets, as far as these tell changes.
+    Changeset,
     /// Events of Debezium.
     Debezium,
 }

@@ -155,6 +155,26 @@ fn succeed_or_not(mut command: Command) -> String {
 }
 
 #[test]
+fn a_changeset_of_sqlites_is_in_the_head_where_that_is_said() {
+    let case = added(&["--format", "changeset"]);
+    let service = case.serve();
+    case.wait_for("the first look", || !lines(&case).is_empty());
+    let before = lines(&case).len();
+    case.database()
+        .execute_batch("UPDATE kept SET v = 'changed'; CREATE TABLE new(a); INSERT INTO new VALUES(1)")
+        .unwrap();
+    assert!(service.terminate().success());
+    let last = &lines(&case)[before..];
+    let told: Vec<_> = last[1..]
+        .iter()
+        .map(|line| (line["table"].as_str().unwrap(), line["op"].as_str().unwrap()))
+        .collect();
+    assert_eq!(told, [("new", "define"), ("new", "insert")]);
+    // 'T', two columns of which the first is the key, the name, and two updates.
+    assert!(last[0]["changeset"].as_str().unwrap().starts_with("VAIBAGtlcHQAFw"), "{}", last[0]);
+}
+
+#[test]
 fn lines_are_events_of_debezium_where_that_is_said() {
     let case = added(&["--format", "debezium", "--table", "kept"]);
     succeed(case.ship(&["run", "--once"]));

@@ -25,19 +25,33 @@ const UPDATE: u8 = 23;
 
 /// The changes of tables whose definition has not changed, and whose older rows are all known. Others cannot be told in a changeset: their
 /// changes are left out.
-pub fn encode(tables: &[TableChanges]) -> Vec<u8> {
+pub fn encode<'a>(tables: impl IntoIterator<Item = &'a TableChanges>) -> Vec<u8> {
     let mut out = Vec::new();
     for table in tables {
-        if let (Some(before), Some(after)) = (&table.before, &table.after)
-            && before.is_shaped_as(after)
-            && before.name == after.name
-            && after.root != 1
-            && table.forgotten.is_empty()
-        {
+        if let Some(after) = told(table) {
             put_table(&mut out, after, &table.changes);
         }
     }
     out
+}
+
+/// True where a changeset has all changes of a table: the definition is as it was, older rows are known, and each row has a primary key without NULL.
+pub fn tells_all(table: &TableChanges) -> bool {
+    let Some(after) = told(table) else { return false };
+    let key = after.primary_key();
+    let has_key = |row: &Row| key.iter().all(|column| row.values[*column] != Value::Null);
+    let have_keys = |change: &Change| match change {
+        Change::Insert(row) | Change::Delete(row) => has_key(row),
+        Change::Update { before, after } => has_key(before) && has_key(after),
+    };
+    !key.is_empty() && table.changes.iter().all(have_keys)
+}
+
+/// The table of which a changeset can tell changes.
+fn told(table: &TableChanges) -> Option<&Table> {
+    let (before, after) = table.before.as_ref().zip(table.after.as_ref())?;
+    let is_same = before.is_shaped_as(after) && before.name == after.name;
+    (is_same && after.root != 1 && table.forgotten.is_empty()).then_some(after)
 }
 
 /// Versions of the row with one primary key.

@@ -146,7 +146,7 @@ impl Destination for Nats {
     }
 
     fn takes_ranges(&self) -> bool {
-        self.format == Format::Changes
+        !matches!(self.format, Format::Debezium(_))
     }
 
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {

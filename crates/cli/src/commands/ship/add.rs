@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "window")]
     max_lag: Option<Duration>,
 
-    /// What lines are, at jsonl: and NATS: json, or debezium for its consumers
+    /// What lines are, at jsonl: and NATS: json; changeset, which has SQLite's own; or debezium, for its consumers
     #[arg(long, value_name = "FORMAT", default_value = "json", value_parser = format)]
     format: Format,
 
@@ -164,8 +164,9 @@ pub fn remove(args: &RemoveArgs, jobs: &Jobs) -> Result<ExitCode, Failure> {
 fn format(text: &str) -> Result<Format, String> {
     match text {
         "json" => Ok(Format::Json),
+        "changeset" => Ok(Format::Changeset),
         "debezium" => Ok(Format::Debezium),
-        _ => Err("the formats are json and debezium".into()),
+        _ => Err("the formats are json, changeset and debezium".into()),
     }
 }
 
