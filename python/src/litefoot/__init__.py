@@ -39,6 +39,7 @@ OPTIONS = (
     "tier_policy",
     "tier_latencies",
     "sharing",
+    "group_socket",
     # end of table
 )
 """The options that are litefoot's own."""
