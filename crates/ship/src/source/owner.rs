@@ -180,7 +180,7 @@ impl Looks {
             return self.begin(&step, known);
         }
         match answer {
-            Answer::Told(told) if told.page_size > 0 => {
+            Answer::Told(told) if told.page_size > 0 && !self.wants_visit => {
                 let end = Step { parts: vec![told], committed_ms: None, is_whole: true };
                 self.begin(&end, known)
             }

@@ -170,6 +170,30 @@ fn transactions_are_taken_while_the_destination_is_away() {
     assert!(matches!(looks.ask(Some(&known), true), Way::Visit));
 }
 
+#[test]
+fn behind_too_many_transactions_comes_a_visit() {
+    let (owner, mut looks) = looks();
+    looks.want_history();
+    let known = known(4);
+    owner.say([told(&[], 4, true), transaction(&[(1, 10)], 4, true, 7)]);
+    let pages: Vec<(u32, u8)> = (1..=2000).map(|number| (number, 0)).collect();
+    let parts = MOST_BYTES / SIZE / pages.len() + 1;
+    owner.say((0..parts).map(|_| transaction(&pages, 2000, false, 8)));
+    // What is told from now on has no use: the pages before it are lost.
+    let further = |answer: Answer, looks: &mut Looks| {
+        owner.say([answer]);
+        looks.ask(Some(&known), true)
+    };
+    let first = moment(looks.ask(Some(&known), true));
+    assert_eq!(looks.find(first, Some(&known)).unwrap().committed_ms, Some(7));
+    looks.clear();
+    assert!(matches!(further(transaction(&[(3, 30)], 4, true, 9), &mut looks), Way::Visit));
+    assert!(matches!(further(told(&[(3, 30)], 4, true), &mut looks), Way::Visit));
+    looks.note_visit();
+    owner.say([told(&[], 4, true)]);
+    moment(further(told(&[], 4, true), &mut looks));
+}
+
 /// Without a visit before, and behind a change of the size of its pages.
 #[test]
 fn all_pages_are_told_where_none_is_known() {
