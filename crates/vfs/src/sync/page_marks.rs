@@ -203,7 +203,7 @@ impl Marks {
     /// Takes what was committed since everything was taken, a transaction each, of a database of so many pages; `None` where that is not known, or
     /// not the same as `present` finds: what has changed is to be taken then.
     ///
-    /// The first call begins to keep transactions.
+    /// The first call begins to keep transactions. Nobody writes meanwhile, so nobody who has a lock that `present` takes waits for the marks.
     pub(crate) fn take_transactions(
         &self,
         page_bytes: usize,
