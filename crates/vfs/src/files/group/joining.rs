@@ -72,9 +72,13 @@ fn place_of(id: FileId, path: &Path, options: &Options) -> LocalName {
 }
 
 /// What both have to be of one mind about: builds differ in what they make of the protocol's words, and a path may have become another file's.
-fn greeting(id: FileId) -> String {
+fn greeting(id: FileId, options: &Options) -> String {
     let endian = if cfg!(target_endian = "big") { "big" } else { "little" };
-    format!("{} {endian} {:x} {:x}", env!("CARGO_PKG_VERSION"), id.device, id.inode)
+    let build = format!("{} {endian}", env!("CARGO_PKG_VERSION"));
+    match options.group_socket {
+        GroupSocket::Name => build,
+        GroupSocket::File => format!("{build} {:x} {:x}", id.device, id.inode),
+    }
 }
 
 impl Vfs {
@@ -193,7 +197,7 @@ fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening) -> Gre
     let channel = Channel::new(socket, path);
     let flags = if opening.read_only { READ_ONLY } else { 0 }
         | if opening.powersafe_overwrite { POWERSAFE } else { 0 };
-    let greeting = greeting(id);
+    let greeting = greeting(id, &opening.options);
     let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
     match channel.ask_until(Some(Instant::now() + GREETING), &call, |reply| Ok(reply.value)) {
         Ok(seat) => {
@@ -226,7 +230,7 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let Ok(Some(frame)) = incoming.next(socket) else { return };
     let Some((call, true)) = Call::decode(frame) else { return };
     let flags = call.b;
-    let greeting = greeting(database.db().file().id());
+    let greeting = greeting(database.db().file().id(), database.db().options());
     let is_welcome =
         call.operation == Operation::Hello && call.a == VERSION && call.data == greeting.as_bytes();
     let _ = socket.set_timeout(0);
