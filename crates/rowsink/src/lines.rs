@@ -37,6 +37,13 @@ pub enum Format {
     Debezium(String),
 }
 
+impl Format {
+    /// True where lines tell ranges of rows.
+    pub(crate) fn takes_ranges(&self) -> bool {
+        !matches!(self, Format::Debezium(_))
+    }
+}
+
 /// The bytes of a batch.
 pub fn encode(batch: &Batch, format: &Format) -> Vec<u8> {
     match format {
@@ -138,7 +145,7 @@ impl<W: Write + Send> Destination for Stream<W> {
     }
 
     fn takes_ranges(&self) -> bool {
-        !matches!(self.format, Format::Debezium(_))
+        self.format.takes_ranges()
     }
 
     fn position(&mut self, _: &Origin) -> Result<Option<Position>> {
@@ -207,7 +214,7 @@ impl Destination for Directory {
     }
 
     fn takes_ranges(&self) -> bool {
-        !matches!(self.format, Format::Debezium(_))
+        self.format.takes_ranges()
     }
 
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {

@@ -66,17 +66,17 @@ pub fn takes_rows(url: &str, credentials: Option<&Path>) -> Result<bool> {
 
 /// What lines of a job are.
 fn format_of(job: &Job) -> Result<LineFormat> {
-    if job.format == Format::Json {
-        return Ok(LineFormat::Changes);
+    match job.format {
+        Format::Json => Ok(LineFormat::Changes),
+        _ if !takes_lines(&job.url) => {
+            Err(refused(&job.url, "a format is for destinations of lines: jsonl: and NATS"))
+        }
+        Format::Changeset => Ok(LineFormat::Changeset),
+        Format::Debezium => {
+            let name = job.database.file_stem().unwrap_or_default();
+            Ok(LineFormat::Debezium(name.to_string_lossy().into_owned()))
+        }
     }
-    if !takes_lines(&job.url) {
-        return Err(refused(&job.url, "a format is for destinations of lines: jsonl: and NATS"));
-    }
-    if job.format == Format::Changeset {
-        return Ok(LineFormat::Changeset);
-    }
-    let name = job.database.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(LineFormat::Debezium(name))
 }
 
 /// True for a destination whose lines have a format.

@@ -1,5 +1,12 @@
 //! Times as people and other programs write them: RFC 3339, in UTC, to the millisecond.
 
+use std::time::SystemTime;
+
+/// Milliseconds since 1970, by the clock of this machine.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
 /// Milliseconds since 1970 of a time in the form of RFC 3339, or of seconds behind an @.
 pub fn parse(text: &str) -> Result<u64, String> {
     if let Some(seconds) = text.strip_prefix('@') {

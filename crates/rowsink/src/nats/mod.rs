@@ -146,7 +146,7 @@ impl Destination for Nats {
     }
 
     fn takes_ranges(&self) -> bool {
-        !matches!(self.format, Format::Debezium(_))
+        self.format.takes_ranges()
     }
 
     fn position(&mut self, origin: &Origin) -> Result<Option<Position>> {

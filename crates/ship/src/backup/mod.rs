@@ -13,12 +13,12 @@ mod resume;
 use crate::sink::{Delivered, Sink};
 use crate::source::{Changes, PageMap};
 use crate::store::{Body, FileName, Put, Store};
+use crate::time::now_ms;
 use crate::{Error, Result};
 use litefoot_ltx::{Checksum, Encoder, Header, Level, TxId};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 pub use resume::last_writer;
 
@@ -65,7 +65,6 @@ impl Backup {
             None => self.position.sum,
         };
         let is_first = sequence == 1;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let tracked = is_first || before.is_some();
         Header {
             tracked,
@@ -73,7 +72,7 @@ impl Backup {
             pages: changes.pages(),
             min: TxId::new(sequence),
             max: TxId::new(sequence),
-            timestamp_ms: (now.as_millis() as u64).max(self.position.timestamp_ms + 1),
+            timestamp_ms: now_ms().max(self.position.timestamp_ms + 1),
             before: if is_first { Checksum::NONE } else { before },
             after: if tracked { changes.sum() } else { Checksum::NONE },
             wal: Default::default(),

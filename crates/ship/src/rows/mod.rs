@@ -9,6 +9,7 @@
 
 use crate::sink::{Delivered, Sink};
 use crate::source::{Changes, Images, Keep, PageMap};
+use crate::time::now_ms;
 use crate::{Error, Result};
 use litefoot_format::page::{INDEX_INTERIOR, TABLE_INTERIOR};
 use litefoot_rowdiff::{
@@ -16,7 +17,6 @@ use litefoot_rowdiff::{
 };
 use litefoot_rowsink::{Batch, Destination, History, Origin, Parked, deliver};
 use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Memory for leaves of the last moment.
 const IMAGES_BYTES: usize = 32 << 20;
@@ -125,14 +125,13 @@ impl Sink for RowShipper {
 
     fn gather(&mut self, changes: &mut Changes<'_>) -> Result<()> {
         let (step, found, is_whole) = self.compare(changes)?;
-        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
         let committed = changes.committed_ms().filter(|_| self.selection.history && !is_whole);
         let span = if committed.is_some() { History::Transaction } else { History::Several };
         let batch = Batch {
             origin: self.origin,
             sequence: self.sequence + 1,
             token: fastrand::u64(..),
-            time_ms: committed.unwrap_or_else(now),
+            time_ms: committed.unwrap_or_else(now_ms),
             is_whole,
             history: self.selection.history.then_some(span),
             tables: found.collect.tables,

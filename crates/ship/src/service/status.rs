@@ -3,6 +3,7 @@
 use super::{Next, Worker};
 use crate::jobs::{Job, Jobs};
 use crate::sink::Delivered;
+use crate::time::now_ms;
 use crate::{Error, Result};
 use litefoot_rowsink::Parked;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// What a job does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,10 +146,6 @@ impl Status {
         let since = self.current_at_ms.filter(|_| waits);
         Status { lag_ms: since.map_or(0, |since| now_ms().saturating_sub(since)), ..self.clone() }
     }
-}
-
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 /// A service that answers, until this is dropped.

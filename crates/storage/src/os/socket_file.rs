@@ -8,6 +8,7 @@
 //! Paths may be longer than an address has room for: it names the directory by a descriptor.
 
 use super::local_socket::{LocalListener, LocalSocket};
+use crate::file::FileId;
 use crate::fork::LockedFile;
 use std::fs::File;
 use std::io;
@@ -44,7 +45,7 @@ impl Place {
 /// The file of a listener, which goes with it.
 pub(super) struct SocketFile {
     path: PathBuf,
-    id: (u64, u64),
+    id: FileId,
     process: u32,
 }
 
@@ -63,8 +64,8 @@ impl Drop for SocketFile {
     }
 }
 
-fn id_of(path: &Path) -> io::Result<(u64, u64)> {
-    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+fn id_of(path: &Path) -> io::Result<FileId> {
+    std::fs::symlink_metadata(path).map(|file| FileId { device: file.dev(), inode: file.ino() })
 }
 
 /// Listens at a path; `None` where another process does.

@@ -22,6 +22,6 @@ pub(crate) use figures::Stats;
 pub use figures::{Described, FigureKind, described, described_causes, figures};
 pub(crate) use meter::{Meter, MeteredFile};
 pub use page::{DatabaseState, KEEP_VARIABLE};
-pub(crate) use page::{PAGE_BYTES, StatsPage, image};
+pub(crate) use page::{PAGE_BYTES, StatsPage, image, now_ms};
 pub use processes::{process_that_opened, processes_that_opened, program};
 pub use published::{Published, Reading};

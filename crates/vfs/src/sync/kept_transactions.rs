@@ -9,10 +9,11 @@
 //! 2. Whatever is noted as changed is announced here first, and recorded once it is committed. What is not recorded is a gap.
 //! 3. At most [`MOST_BYTES`] are kept. More is a gap.
 
+use crate::stats::now_ms;
+use crate::sync::owner_lock::LOCK_OFFSET;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most bytes of pages that are kept until somebody takes them.
 const MOST_BYTES: usize = 4 << 20;
@@ -47,14 +48,7 @@ impl Transaction {
         if !places.all(|(number, page)| read(*number, page)) {
             return None;
         }
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Some(Transaction {
-            page_bytes: page_bytes as u32,
-            pages,
-            time_ms: time.as_millis() as u64,
-            numbers,
-            data,
-        })
+        Some(Transaction { page_bytes: page_bytes as u32, pages, time_ms: now_ms(), numbers, data })
     }
 
     /// The pages and their bytes.
@@ -71,7 +65,7 @@ impl Transaction {
 
 /// SQLite never writes the page of its locks.
 pub(super) fn is_lock_page(number: u32, page_bytes: u32) -> bool {
-    number == (1 << 30) / page_bytes.max(1) + 1
+    u64::from(number) == LOCK_OFFSET / u64::from(page_bytes.max(1)) + 1
 }
 
 /// The transactions that one has not taken yet.

@@ -19,7 +19,7 @@ use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::open::group::Group;
 use crate::options::{GroupSocket, Options, Sharing};
-use litefoot_storage::file::{FileId, FileKind};
+use litefoot_storage::file::{FileId, FileKind, beside};
 use litefoot_storage::os::{LocalListener, LocalName, LocalSocket, Peer};
 use litefoot_storage::thread;
 use std::ffi::c_int;
@@ -63,11 +63,7 @@ pub(super) fn name_of(id: FileId) -> String {
 fn place_of(id: FileId, path: &Path, options: &Options) -> LocalName {
     match options.group_socket {
         GroupSocket::Name => LocalName::Abstract(name_of(id)),
-        GroupSocket::File => {
-            let mut name = path.as_os_str().to_owned();
-            name.push("-group");
-            LocalName::File(name.into())
-        }
+        GroupSocket::File => LocalName::File(beside(path, "-group")),
     }
 }
 
