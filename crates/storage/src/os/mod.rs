@@ -14,6 +14,9 @@ mod closings;
 mod lease;
 #[cfg(target_os = "linux")]
 mod leased;
+mod lent_file;
+#[cfg(target_os = "linux")]
+pub mod life;
 mod local_socket;
 mod mapped;
 mod names;
@@ -32,6 +35,7 @@ use crate::pass_on;
 pub use calls::statx;
 #[cfg(target_os = "linux")]
 pub use closings::Closings;
+pub use lent_file::LentFile;
 pub use local_socket::{LocalListener, LocalName, LocalSocket, Peer};
 use names::Links;
 use opening::Rights;

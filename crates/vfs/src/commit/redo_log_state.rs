@@ -69,6 +69,11 @@ impl RedoLogState {
         self.deltas.page(number).is_some() || self.redo.as_ref().is_some_and(|redo| redo.contains(number))
     }
 
+    /// The pages whose newest version is not in the database file.
+    pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
+        self.redo.iter().flat_map(RedoLog::page_numbers).chain(self.deltas.page_numbers())
+    }
+
     /// Reads across pages. The file may still be shorter than the database in the log. Bytes that neither has are zeros.
     pub fn read_pages(&self, file: &dyn File, buf: &mut [u8], offset: u64) -> file::Result<usize> {
         let page_bytes = self.page_bytes() as u64;

@@ -12,6 +12,7 @@ use super::page_one::{advance_counters, counter_of, with_counter};
 use super::redo_log_state::RedoLogState;
 use crate::db::Db;
 use crate::error::Result;
+use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::file::{self, DeviceError, Operation, SECTOR_BYTES, runs};
 use litefoot_storage::log_file::Durability;
 use litefoot_storage::wal_file::{RedoLog, Transaction};
@@ -35,6 +36,8 @@ impl RedoLogState {
         self.fold(db)?;
         let Some(redo) = &mut self.redo else { return Ok(()) };
         if redo.is_empty() {
+            // What had no place in the log was written home.
+            db.shared().unwritten().into_iter().for_each(UnwrittenPages::clear);
             return Ok(());
         }
         let is_told = |page: &&[u8]| !self.past_log && counter_of(page) == self.told_counter;
@@ -73,6 +76,7 @@ impl RedoLogState {
             redo.restart()?;
         }
         (self.page_one, self.page_one_written) = (None, false);
+        db.shared().unwritten().into_iter().for_each(UnwrittenPages::clear);
         self.deltas.note_checkpoint();
         self.note_fill(db);
         Ok(())

@@ -119,6 +119,11 @@ impl RollbackDeltas {
         self.pages.get(&number).map(|page| &**page)
     }
 
+    /// The pages that wait.
+    pub fn page_numbers(&self) -> impl Iterator<Item = u32> {
+        self.pages.keys().copied()
+    }
+
     /// Bytes of a page that waits.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes

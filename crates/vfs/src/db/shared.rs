@@ -1,6 +1,6 @@
 //! The half of a database that all its users have in common: plain numbers.
 //!
-//! Nothing here but the board and the changes is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
+//! Nothing here but what members of a group see is a pointer, a descriptor or a thread, so that this half of a database could lie in memory that several
 //! processes share.
 //!
 //! # Invariants
@@ -12,6 +12,7 @@ use crate::sync::group_board::Board;
 use crate::sync::group_changes::GroupChanges;
 use crate::sync::page_marks::PageMarks;
 use crate::sync::promises::Promises;
+use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -48,6 +49,8 @@ pub struct Shared {
     changes: GroupChanges,
     /// What has changed, for those that look at the database from outside.
     changed: PageMarks,
+    /// The pages that are not in the file, where members read it themselves.
+    unwritten: OnceLock<UnwrittenPages>,
 }
 
 impl Default for Shared {
@@ -66,6 +69,7 @@ impl Default for Shared {
             board: OnceLock::new(),
             changes: GroupChanges::default(),
             changed: PageMarks::default(),
+            unwritten: OnceLock::new(),
         }
     }
 }
@@ -88,6 +92,8 @@ impl Shared {
         // Recovery, and others, may have changed anything.
         self.forget_changes();
         self.owned.store(owned, Ordering::SeqCst);
+        // Behind it: who opens the marks looks once more who the owner is.
+        self.unwritten().into_iter().for_each(UnwrittenPages::close);
         if let Some(board) = self.board.get() {
             board.set_open(owned);
         }
@@ -121,6 +127,30 @@ impl Shared {
     #[inline]
     pub(crate) fn board(&self) -> Option<&Arc<Board>> {
         self.board.get()
+    }
+
+    /// The pages that are not in the file, where members read it themselves.
+    pub(crate) fn unwritten(&self) -> Option<&UnwrittenPages> {
+        self.unwritten.get()
+    }
+
+    /// The same, where members are about to.
+    pub(crate) fn unwritten_or_new(&self) -> Option<&UnwrittenPages> {
+        if self.unwritten.get().is_none() {
+            // Another thread may be as far.
+            let _ = self.unwritten.set(UnwrittenPages::new().ok()?);
+        }
+        self.unwritten.get()
+    }
+
+    /// The marks of unwritten pages are these, and right from now on, where this process owns the database. No page is committed meanwhile, and the
+    /// caller has the lock of a reader.
+    pub(crate) fn open_unwritten(&self, pages: impl Iterator<Item = u32>) {
+        let Some(unwritten) = self.unwritten.get() else { return };
+        unwritten.open(pages);
+        if !self.is_owned() {
+            unwritten.close();
+        }
     }
 
     /// True while other processes may have the database open, so that SQLite's own protocol is used: real locks on the

@@ -45,6 +45,11 @@ impl MainFile {
             && !self.left_wal_index
     }
 
+    /// True if the handle has the lock of a reader for such a member.
+    pub(crate) fn reads_held(&self) -> bool {
+        self.connection.reader_slot.level() >= Level::Shared && self.may_be_held()
+    }
+
     /// True if the connection has a transaction of pages.
     pub(crate) fn has_transaction(&self) -> bool {
         !self.rollback_txn.is_none()

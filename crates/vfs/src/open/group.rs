@@ -2,6 +2,7 @@
 
 use crate::open::OpenDatabase;
 use crate::sync::group_board::Board;
+use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::os::LocalListener;
 use litefoot_storage::sync::Mutex;
 use std::sync::Arc;
@@ -124,6 +125,8 @@ impl OpenDatabase {
         while is_busy() && begun.elapsed() < LAST_WAIT {
             std::thread::sleep(GLANCE);
         }
+        // Transactions that go on have no owner soon.
+        self.db.shared().unwritten().into_iter().for_each(UnwrittenPages::close);
     }
 
     /// No further member is served.

@@ -60,6 +60,8 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// heard of since.
 const LOOK_BACK: Duration = Duration::from_millis(250);
 const QUIET_LOOK_BACK: Duration = Duration::from_secs(5);
+/// How long members of a group may take to close an open file that they have borrowed from an owner that has ended.
+const MEMBERS_LEAVE: Duration = Duration::from_millis(20);
 /// How long after a closing the others may turn out to have left.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -213,7 +215,7 @@ pub(super) fn has_company(database: &OpenDatabase) -> bool {
     if sharing.has_lease.load(Ordering::Relaxed) || !SharingFacts::of(database).allow() {
         return false;
     }
-    match take_lease(database) {
+    match take_lease_after_owner(database) {
         LeaseAnswer::Granted => false,
         LeaseAnswer::Company => true,
         // An owner that hears of nobody would keep all others out for ever. Stock SQLite does not.
@@ -224,6 +226,19 @@ pub(super) fn has_company(database: &OpenDatabase) -> bool {
             sharing.is_blind.store(is_blind, Ordering::Relaxed);
             is_blind
         }
+    }
+}
+
+/// Takes the lease. Members of a group that have lost their owner close its open file just now.
+fn take_lease_after_owner(database: &OpenDatabase) -> LeaseAnswer {
+    let begun = Instant::now();
+    loop {
+        let answer = take_lease(database);
+        let may_change = matches!(answer, LeaseAnswer::Company) && database.serves_group();
+        if !may_change || begun.elapsed() >= MEMBERS_LEAVE {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -19,6 +19,7 @@
 //! kept_transactions  each transaction, for those that look at a database
 //! page_marks     which pages may have changed since somebody looked
 //! group_changes  which pages the last commits have changed, for members that keep pages
+//! unwritten_pages  which pages are not in the database file yet, for members that read it themselves
 //! ```
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub(crate) mod shm_file;
 mod slot_gates;
 #[cfg(test)]
 mod stock_process;
+pub(crate) mod unwritten_pages;
 pub(crate) mod waiting;
 pub(crate) mod wal_index;
 pub(crate) mod wal_index_group;

@@ -151,6 +151,7 @@ impl RollbackRedoLog {
         if durability == Durability::Durable && !dirty.has_pages_in_file() {
             db.settle()?;
         }
+        mark_unwritten(db, dirty)?;
         if state.append_deltas(db, dirty, durability)? {
             db.file_end().set_committed_len(dirty.len());
             state.note_fill(db);
@@ -360,6 +361,12 @@ impl RollbackRedoLog {
         look(&mut self.state.write())
     }
 
+    /// Members read the database file themselves from now on, but for the pages that are not in it. The caller has the lock of a reader.
+    pub(crate) fn open_to_members(&self, db: &Db) {
+        let state = self.state.write();
+        db.shared().open_unwritten(state.page_numbers());
+    }
+
     /// True while commits wait as deltas.
     pub(crate) fn has_deltas(&self) -> bool {
         self.is_live() && self.state.read().deltas.waits()
@@ -483,6 +490,17 @@ impl RollbackRedoLog {
         self.live.store(self.name_taken.load(Ordering::Acquire), Ordering::Release);
         Ok(())
     }
+}
+
+/// Members ask for the pages of a commit from now on.
+fn mark_unwritten(db: &Db, dirty: &DirtyPages) -> Result<()> {
+    let Some(unwritten) = db.shared().unwritten() else { return Ok(()) };
+    if dirty.new_page_bytes()? == dirty.page_bytes() {
+        unwritten.note(dirty.page_numbers().into_iter());
+    } else {
+        unwritten.note_all();
+    }
+    Ok(())
 }
 
 /// Begins to log next to the tier's device, where the present log is empty.

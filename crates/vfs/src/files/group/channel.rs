@@ -7,6 +7,7 @@
 //! 4. An owner may take its time: a device may be slow. But one that is stopped answers nothing, and is given up within [`LOOK_AFTER`] or two.
 
 use crate::error::{Error, Result};
+use crate::files::group::lent_pages::Borrowing;
 use crate::files::group::protocol::{Call, Incoming, Outcome, Reply};
 use crate::sync::group_board::Board;
 use litefoot_storage::fork;
@@ -14,6 +15,7 @@ use litefoot_storage::os::{LocalSocket, NamelessMemory, Peer};
 use litefoot_storage::sync::Mutex;
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -41,6 +43,8 @@ pub(crate) struct Channel {
     buffers: Mutex<Buffers>,
     /// Where owner and members see each other, and the connection's seat there.
     board: Option<(Board, usize)>,
+    /// What is read without a message.
+    pub(super) borrowing: Borrowing,
     own: Weak<Channel>,
 }
 
@@ -68,6 +72,7 @@ impl Channel {
             is_broken: AtomicBool::new(false),
             buffers: Mutex::default(),
             board: None,
+            borrowing: Borrowing::default(),
             own: Weak::new(),
         }
     }
@@ -117,6 +122,11 @@ impl Channel {
     /// True unless it is the parent's of a forked child.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.generation == fork::generation()
+    }
+
+    /// True where the owner is this process itself, or not known.
+    pub(super) fn is_of_own_process(&self) -> bool {
+        self.owner.is_none_or(|owner| owner.process == std::process::id())
     }
 
     fn lost(&self) -> Error {
@@ -221,7 +231,17 @@ impl Channel {
 
     /// The memory that has come with the last reply.
     pub(super) fn take_memory(&self) -> Option<NamelessMemory> {
-        self.buffers.lock().incoming.descriptor.take().map(NamelessMemory::of)
+        self.take_descriptor().map(NamelessMemory::of)
+    }
+
+    /// The descriptor that has come with the last reply.
+    pub(super) fn take_descriptor(&self) -> Option<OwnedFd> {
+        self.buffers.lock().incoming.descriptor.take()
+    }
+
+    /// The stream, of which nothing else is wanted.
+    pub(super) fn into_socket(self) -> LocalSocket {
+        self.socket
     }
 }
 

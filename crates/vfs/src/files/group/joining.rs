@@ -10,9 +10,9 @@ use crate::ffi::codes::*;
 use crate::files::group::channel::Channel;
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
-use crate::files::group::owner::Served;
+use crate::files::group::owner::{Served, await_return, lend};
 use crate::files::group::protocol::{
-    Call, FileOf, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, VERSION,
+    BORROWS, Call, FileOf, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, VERSION,
 };
 use crate::files::requested_file::{is_true, read_only as to_read_only};
 use crate::files::vfs::Vfs;
@@ -24,6 +24,7 @@ use litefoot_storage::os::{LocalListener, LocalName, LocalSocket, Peer};
 use litefoot_storage::thread;
 use std::ffi::c_int;
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -205,6 +206,23 @@ fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening) -> Gre
     }
 }
 
+/// Borrows the open file of the owner whose marks have a number, with the stream by which that is known to live.
+pub(super) fn borrow_file(link: &Link, marks: u64) -> Option<(LocalSocket, OwnedFd)> {
+    let path = &link.opening.path;
+    let id = link.vfs.upgrade()?.medium.identity(path).ok()??;
+    let socket = LocalSocket::connect_to(&place_of(id, path, &link.opening.options)).ok()??;
+    socket.peer().ok().filter(|peer| peer.is_trusted())?;
+    let channel = Channel::new(socket, path);
+    let greeting = greeting(id, &link.opening.options);
+    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, BORROWS).with(greeting.as_bytes());
+    let until = Instant::now() + GREETING;
+    let lent = channel.ask_until(Some(until), &call, |reply| Ok(reply.value)).ok()?;
+    let file = channel.take_descriptor().filter(|_| lent == marks)?;
+    let socket = channel.into_socket();
+    socket.set_timeout(0).ok()?;
+    Some((socket, file))
+}
+
 /// Accepts members until the database is closed.
 fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase>) {
     while let Ok(socket) = listener.accept() {
@@ -230,6 +248,12 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let is_welcome =
         call.operation == Operation::Hello && call.a == VERSION && call.data == greeting.as_bytes();
     let _ = socket.set_timeout(0);
+    if is_welcome && flags & BORROWS != 0 {
+        let is_lent = lend(socket, &database);
+        // The database may be closed meanwhile.
+        drop((database, vfs));
+        return if is_lent { await_return(socket, &mut incoming) };
+    }
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
     if is_served {

@@ -154,6 +154,9 @@ impl MemberFile {
             buf.fill(0);
             return Ok(Held::Done(()));
         }
+        if self.channel.borrowing.read(&link, &self.channel, number, buf, offset) {
+            return Ok(Held::Done(()));
+        }
         let page_bytes = pages.page_bytes;
         let last = u32::try_from(pages.least / page_bytes as u64).unwrap_or(u32::MAX);
         let count = kept.ahead.count(number, last, page_bytes);

@@ -34,6 +34,7 @@
 //! | `kept_frames` | what it keeps in WAL mode |
 //! | `kept_pages` | the pages that it keeps between transactions |
 //! | `read_ahead` | how many pages it asks for at once |
+//! | `lent_pages` | the pages that it reads from the owner's open file |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
@@ -48,6 +49,7 @@ pub(crate) mod hostile;
 mod joining;
 mod kept_frames;
 mod kept_pages;
+mod lent_pages;
 pub(crate) mod link;
 pub(crate) mod member_file;
 mod member_index;

@@ -144,8 +144,13 @@ impl Served {
             let _call = database.group_end().begin_call();
             let Some((call, wants_reply)) = Call::decode(frame) else { break };
             let Some(sends_memory) = self.make(&call, wants_reply, &mut outgoing) else { break };
-            let sent = self.memory.as_ref().filter(|_| sends_memory);
-            let descriptor = sent.map(|sent| sent.memory.descriptor());
+            let descriptor = match (sends_memory, call.operation) {
+                (false, _) => None,
+                (true, Operation::Marks) => {
+                    database.db().shared().unwritten().map(|pages| pages.marks().memory().descriptor())
+                }
+                (true, _) => self.memory.as_ref().map(|sent| sent.memory.descriptor()),
+            };
             if socket.send(&outgoing, descriptor as Option<BorrowedFd<'_>>).is_err() {
                 break;
             }
@@ -322,6 +327,7 @@ impl Served {
             Operation::TakeTurn => self.take_turn(call),
             Operation::Begin => self.begin(call),
             Operation::Commit => self.commit(call),
+            Operation::Marks => self.lend_marks(),
             Operation::Hello => Err(unexpected()),
         }
     }
@@ -496,6 +502,8 @@ fn sleep(time: Duration) -> bool {
 }
 
 mod held;
+mod lending;
+pub(super) use lending::{await_return, lend};
 #[cfg(test)]
 mod tests;
 mod turn;

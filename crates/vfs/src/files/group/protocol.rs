@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 5;
+pub(super) const VERSION: u64 = 6;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -101,6 +101,9 @@ operations! {
     Begin = 22,
     /// Commits what a member has held (`batch`). Bits of `a` are [`SYNC_WANTED`] and others. The value is how many commits there were.
     Commit = 23,
+    /// Asks for the marks of unwritten pages. The flag says if the file may be borrowed; then their memory comes with the reply, and their number is the
+    /// value.
+    Marks = 24,
 }
 
 impl Operation {
@@ -137,6 +140,8 @@ pub(super) const RELEASES: u64 = 4;
 /// Flags of the first call.
 pub(super) const READ_ONLY: u64 = 1;
 pub(super) const POWERSAFE: u64 = 2;
+/// No connection is wanted, but the open file of the database, whose descriptor comes with the reply; the value is the number of its marks.
+pub(super) const BORROWS: u64 = 4;
 
 /// File controls that an owner answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

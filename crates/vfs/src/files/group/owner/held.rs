@@ -69,6 +69,7 @@ impl Served {
         if is_wal || page_bytes == 0 || !len.is_multiple_of(page_bytes as u64) {
             return Ok(false);
         }
+        self.open_marks()?;
         let (now, changed) = self.database.db().shared().changes().since(since);
         let changed: Option<Vec<u32>> = changed.map(|changed| changed.into_iter().collect());
         News::encode(now, len, page_bytes, changed.as_deref(), message);

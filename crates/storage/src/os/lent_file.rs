@@ -1,0 +1,88 @@
+//! A lent file: an open file of another process's, which that has sent.
+//!
+//! # Why
+//! The lender has a lease on the file, which any `open` breaks. To read by its own open file disturbs nothing.
+//!
+//! # Promises
+//! 1. Nothing is changed by it: neither the file, nor its locks, nor its lease, while the lender lives.
+//! 2. Locks and leases belong to the open file, and outlive a lender that dies as long as somebody has it. Whoever has borrowed it gives them
+//!    back then ([`LentFile::release`]).
+//! 3. A forked child does not have it.
+
+use super::opening::above_standard_streams;
+use super::os_file::lock_range;
+use crate::file::RangeLock;
+use crate::fork::LockedFile;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+/// An open file of another process's.
+pub struct LentFile {
+    // Dropped first: the number may be another file's soon.
+    _note: LockedFile,
+    file: File,
+}
+
+impl LentFile {
+    /// The file whose descriptor was sent.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn of(descriptor: OwnedFd) -> io::Result<LentFile> {
+        let file = above_standard_streams(File::from(descriptor))?;
+        Ok(LentFile { _note: LockedFile::note(file.as_raw_fd()), file })
+    }
+
+    /// Reads as many bytes from `offset` on as there are.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(buf.get_mut(done..).unwrap_or_default(), offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Gives back all locks and the lease of the open file, once its lender is known to be dead. Others may do so, too.
+    pub fn release(&self) {
+        // Each of the two may have been given back already.
+        let _ = lock_range(&self.file, 0, 0, RangeLock::None);
+        // SAFETY: the request takes a number and changes nothing in memory.
+        #[cfg(target_os = "linux")]
+        unsafe {
+            libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn locks_of_a_lender_last_until_they_are_released() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let open = || File::options().read(true).write(true).open(&path).unwrap();
+        let (lender, other) = (open(), open());
+        assert!(lock_range(&lender, 3, 4, RangeLock::Exclusive).unwrap());
+        let lent = LentFile::of(lender.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        drop(lender);
+        assert!(!lock_range(&other, 3, 4, RangeLock::Exclusive).unwrap());
+        let mut bytes = [0; 6];
+        assert_eq!((lent.read_at(&mut bytes, 6).unwrap(), &bytes[..4]), (4, &b"6789"[..]));
+        lent.release();
+        assert!(lock_range(&other, 3, 4, RangeLock::Exclusive).unwrap());
+    }
+}

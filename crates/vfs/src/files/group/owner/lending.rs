@@ -1,0 +1,64 @@
+//! Lending the database file: members read it by the owner's open file, but for the pages that are not in it (`sync/unwritten_pages`).
+//!
+//! # Why
+//! A page over a stream takes two changes of process, and a system call where the member reads it. A file that the member opens itself would
+//! break the owner's lease.
+//!
+//! # Invariants
+//! 1. The file is lent where it has every page that is not marked: it has no tier, and is not read past the system's cache.
+//! 2. The marks are opened by a member's handle that has the lock of a reader, in a rollback-journal mode.
+//! 3. The stream by which a process has borrowed the file says nothing further. Its end tells that process to close the file.
+
+use super::{Answer, Served};
+use crate::error::Result;
+use crate::files::group::protocol::{Incoming, Reply};
+use crate::open::OpenDatabase;
+use crate::options::Direct;
+use crate::sync::unwritten_pages::UnwrittenPages;
+use litefoot_storage::os::LocalSocket;
+use std::os::fd::BorrowedFd;
+
+/// The marks of a database whose file may be lent.
+fn lendable(database: &OpenDatabase) -> Option<&UnwrittenPages> {
+    let (db, options) = (database.db(), database.db().options());
+    let is_plain = db.tier().is_none() && options.tier.is_none() && options.direct_io != Direct::On;
+    db.file().raw_descriptor().filter(|_| is_plain && db.writable())?;
+    db.shared().unwritten_or_new()
+}
+
+impl Served {
+    /// Sends the marks, where the file may be lent; the value is their number.
+    pub(super) fn lend_marks(&mut self) -> Result<Answer> {
+        let database = self.database.clone();
+        let Some(unwritten) = lendable(&database) else { return Ok(Answer::flag(false)) };
+        self.open_marks()?;
+        Ok(Answer { flag: true, sends_memory: true, ..Answer::value(unwritten.id()) })
+    }
+
+    /// Members read the file from now on, where they may.
+    pub(super) fn open_marks(&mut self) -> Result<()> {
+        let database = self.database.clone();
+        let are_closed = database.db().shared().unwritten().is_some_and(|unwritten| !unwritten.are_open());
+        if are_closed && self.main()?.reads_held() {
+            database.rollback_log().open_to_members(database.db());
+        }
+        Ok(())
+    }
+}
+
+/// Lends the file to a process, until that ends the stream. `socket` has brought its first call.
+pub(in crate::files::group) fn lend(socket: &LocalSocket, database: &OpenDatabase) -> bool {
+    let Some((unwritten, file)) = lendable(database).zip(database.db().file().raw_descriptor()) else {
+        return false;
+    };
+    let mut reply = Vec::new();
+    Reply { value: unwritten.id(), ..Reply::DONE }.encode(&mut reply);
+    // SAFETY: the database has the file open.
+    let file = unsafe { BorrowedFd::borrow_raw(file) };
+    socket.send(&reply, Some(file)).is_ok()
+}
+
+/// Waits until a process that has borrowed the file has given it back, or is gone.
+pub(in crate::files::group) fn await_return(socket: &LocalSocket, incoming: &mut Incoming) {
+    while matches!(incoming.next(socket), Ok(Some(_))) {}
+}

@@ -1,0 +1,236 @@
+//! Unwritten pages: those whose newest version is not in the database file yet, for members of a group that read the file themselves.
+//!
+//! # Why
+//! In rollback-journal modes commits go to the redo log, and a checkpoint writes them to the file. A member that reads the owner's open file has to
+//! know which pages to ask its owner for. So the owner marks them in memory that both map.
+//!
+//! ```text
+//! life       a thread of the owner's, while that lives (`storage::os::life`)
+//! open       set while the marks are right: the owner owns the database, and nobody else writes its file
+//! all        set while any page may be unwritten
+//! marks      one bit for each page, from page 0 on, of the first [`MOST_PAGES`]
+//! ```
+//!
+//! # Invariants
+//! 1. A member reads while it has the lock of a reader, and the marks of a commit are set under the lock that excludes readers. So a mark that is not
+//!    set stays so while a member reads. It is unset behind the write to the file.
+//! 2. What a member has read counts where `open` and `life` are as they were, behind the read. The owner closes before it gives the file
+//!    to anybody else.
+//! 3. Page 1 is always unwritten: its counters are newer than the file's. So are pages that have no bit.
+//! 4. Nothing here is needed to recover the files. Members change nothing here.
+
+use crate::error::{Error, Result};
+use crate::sync::wal_index_region::Region;
+use litefoot_storage::os::NamelessMemory;
+use litefoot_storage::os::life::{HasWord, Life, has_died, is_alive};
+use litefoot_storage::sync::Mutex;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Pages that have a bit: 32 GiB of pages of 4 KiB. Their memory is taken as it is used.
+const MOST_PAGES: u32 = 1 << 23;
+
+/// Places of the words, each in a cache line of its own.
+const LIFE: usize = 0;
+const OPEN: usize = 128;
+const ALL: usize = 256;
+const MARKS: usize = 4096;
+const BYTES: usize = MARKS + MOST_PAGES as usize / 8;
+
+/// The marks, as the owner or a member maps them.
+pub(crate) struct Marks {
+    region: Region,
+    memory: NamelessMemory,
+}
+
+// SAFETY: the memory is used through atomic words only.
+unsafe impl Sync for Marks {}
+
+impl HasWord for Marks {
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: aligned, inside of the region, and used as an atomic word by all.
+        unsafe { self.region.at(LIFE).cast().as_ref() }
+    }
+}
+
+impl Marks {
+    /// The marks that an owner has sent.
+    ///
+    /// # Errors
+    /// The system gives no memory.
+    pub fn of(memory: NamelessMemory) -> Result<Marks> {
+        let mut region = Region::new(BYTES).ok_or(Error::NoMemory)?;
+        region.join(&memory, 0).map_err(|_| Error::NoMemory)?;
+        Ok(Marks { region, memory })
+    }
+
+    /// The memory, for a member.
+    pub fn memory(&self) -> &NamelessMemory {
+        &self.memory
+    }
+
+    fn number(&self, place: usize) -> &AtomicU64 {
+        // SAFETY: aligned, inside of the region, and used as an atomic word by all.
+        unsafe { self.region.at(place).cast().as_ref() }
+    }
+
+    /// The word with the bit of a page, and the bit; `None` where it has none.
+    fn bit(&self, page: u32) -> Option<(&AtomicU64, u64)> {
+        (page < MOST_PAGES).then(|| (self.number(MARKS + page as usize / 64 * 8), 1 << (page % 64)))
+    }
+
+    /// True if the newest version of a page may not be in the file.
+    fn may_be_unwritten(&self, page: u32) -> bool {
+        let is_marked =
+            self.bit(page).is_none_or(|(word, bit)| word.load(Ordering::SeqCst) & bit != 0);
+        page <= 1 || is_marked || self.number(ALL).load(Ordering::SeqCst) != 0
+    }
+
+    /// True if the owner lives, as far as its memory says.
+    pub fn has_owner(&self) -> bool {
+        is_alive(self.word())
+    }
+
+    /// True if the owner has died, and has not closed the database before.
+    pub fn has_lost_owner(&self) -> bool {
+        has_died(self.word())
+    }
+
+    /// Has `read` read a page from the file, where a member that has the lock of a reader may. Answers whether it has, and what it has read counts.
+    pub fn read(&self, page: u32, read: impl FnOnce() -> bool) -> bool {
+        let may_read = || self.number(OPEN).load(Ordering::SeqCst) != 0 && self.has_owner();
+        if !may_read() || self.may_be_unwritten(page) || !read() {
+            return false;
+        }
+        // What was read is older than what is asked now.
+        fence(Ordering::SeqCst);
+        may_read()
+    }
+}
+
+/// The marks of an owner.
+pub(crate) struct UnwrittenPages {
+    marks: Arc<Marks>,
+    /// A number that other owners' marks have not.
+    id: u64,
+    /// Words up to the last one that has a mark.
+    used: Mutex<usize>,
+    _life: Life,
+}
+
+impl UnwrittenPages {
+    /// Marks of which nothing is known yet: they are closed.
+    ///
+    /// # Errors
+    /// The system gives no memory, or does not say when a process dies.
+    pub fn new() -> Result<UnwrittenPages> {
+        let marks = Arc::new(Marks::of(NamelessMemory::new().map_err(|_| Error::NoMemory)?)?);
+        marks.number(ALL).store(1, Ordering::SeqCst);
+        let life = Life::begin(marks.clone()).map_err(|_| Error::NoMemory)?;
+        let id = RandomState::new().hash_one(std::process::id());
+        Ok(UnwrittenPages { marks, id, used: Mutex::new(0), _life: life })
+    }
+
+    /// The marks, as members map them.
+    pub fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// A number that other owners' marks have not.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// True if members may go by the marks.
+    pub fn are_open(&self) -> bool {
+        self.marks.number(OPEN).load(Ordering::SeqCst) != 0
+    }
+
+    /// The marks are these pages, and right from now on.
+    pub fn open(&self, pages: impl Iterator<Item = u32>) {
+        self.clear();
+        self.note(pages);
+        self.marks.number(OPEN).store(1, Ordering::SeqCst);
+    }
+
+    /// The marks are right no more.
+    pub fn close(&self) {
+        self.marks.number(OPEN).store(0, Ordering::SeqCst);
+    }
+
+    /// A transaction that excludes readers is about to be committed with these pages.
+    pub fn note(&self, pages: impl Iterator<Item = u32>) {
+        let mut used = self.used.lock();
+        for page in pages {
+            if let Some((word, bit)) = self.marks.bit(page) {
+                word.fetch_or(bit, Ordering::SeqCst);
+                *used = (*used).max(page as usize / 64 + 1);
+            }
+        }
+    }
+
+    /// The same, with any pages.
+    pub fn note_all(&self) {
+        self.marks.number(ALL).store(1, Ordering::SeqCst);
+    }
+
+    /// All pages were written to the file.
+    pub fn clear(&self) {
+        let mut used = self.used.lock();
+        for word in 0..*used {
+            self.marks.number(MARKS + word * 8).store(0, Ordering::SeqCst);
+        }
+        *used = 0;
+        self.marks.number(ALL).store(0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages that a member reads itself, of some.
+    fn readable(marks: &Marks) -> Vec<u32> {
+        let some = [1, 2, 63, 64, 65, MOST_PAGES - 1, MOST_PAGES, u32::MAX];
+        some.into_iter().filter(|page| marks.read(*page, || true)).collect()
+    }
+
+    #[test]
+    fn a_member_reads_what_is_not_marked() {
+        let owners = UnwrittenPages::new().unwrap();
+        let descriptor = owners.marks().memory().descriptor().try_clone_to_owned().unwrap();
+        let marks = Marks::of(NamelessMemory::of(descriptor)).unwrap();
+        assert!(marks.has_owner() && readable(&marks).is_empty(), "nothing is known");
+        owners.open([2, 65].into_iter());
+        assert!(owners.are_open());
+        assert_eq!(readable(&marks), [63, 64, MOST_PAGES - 1]);
+        owners.note([MOST_PAGES - 1, MOST_PAGES, u32::MAX].into_iter());
+        assert_eq!(readable(&marks), [63, 64]);
+        owners.note_all();
+        assert!(readable(&marks).is_empty());
+        owners.clear();
+        assert_eq!(readable(&marks), [2, 63, 64, 65, MOST_PAGES - 1]);
+        assert!(!marks.read(2, || false), "the file has less");
+        assert!(!marks.read(2, || {
+            owners.close();
+            true
+        }));
+        assert!(readable(&marks).is_empty());
+        owners.open(std::iter::empty());
+        let during = marks.read(2, || {
+            drop(owners);
+            while marks.has_owner() {
+                std::thread::yield_now();
+            }
+            true
+        });
+        assert!(!during && readable(&marks).is_empty(), "the owner is gone");
+    }
+
+    #[test]
+    fn owners_are_told_apart() {
+        let ids = [UnwrittenPages::new().unwrap().id(), UnwrittenPages::new().unwrap().id()];
+        assert_ne!(ids[0], ids[1]);
+    }
+}
