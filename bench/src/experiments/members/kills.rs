@@ -168,6 +168,9 @@ fn live(parent: &Path, mode: &str, seed: u64) -> Result<Life> {
 
 fn live_in(directory: &Path, mode: &str, seed: u64) -> Result<Life> {
     create(directory, mode)?;
+    open_stock(&directory.join(DATABASE))
+        .and_then(|db| db.execute_batch(process::BALANCES))
+        .map_err(|source| Error::Sqlite { what: "the balances".to_owned(), source })?;
     let end = AtomicBool::new(!has_stranger(seed));
     let (mut life, visited) = std::thread::scope(|scope| {
         let stranger = scope.spawn(|| visit(directory, seed, &end));

@@ -21,11 +21,21 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) const SCHEMA: &str =
     "CREATE TABLE r(writer INTEGER, n INTEGER, text TEXT, PRIMARY KEY(writer, n));
-     CREATE TABLE w(writer INTEGER PRIMARY KEY, n INTEGER);";
+     CREATE TABLE w(writer INTEGER PRIMARY KEY, n INTEGER);
+     CREATE TABLE v(id INTEGER PRIMARY KEY, balance INTEGER, rest BLOB);";
+
+/// Balances, whose sum stays 0: more pages than SQLite and a member keep.
+pub(super) const BALANCES: &str =
+    "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000)
+     INSERT INTO v SELECT i, 0, zeroblob(1000) FROM c";
+/// As many.
+const BALANCE_ROWS: u64 = 3000;
+/// Of so many transactions one reads all balances, where processes are killed.
+const READ_EACH: i64 = 16;
 
 /// How many transactions are there in part.
-pub(super) const TORN: &str =
-    "SELECT count(*) FROM w WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
+pub(super) const TORN: &str = "SELECT count(*) + (SELECT coalesce(sum(balance), 0) <> 0 FROM v) FROM w
+     WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
 
 /// What carries a process's SQLite.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -172,11 +182,24 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
     }
     let (mut latencies, mut failed) = (Latencies::new().map_err(|error| error.to_string())?, 0);
     let mut longest = Longest { path: longest(&plan.directory, writer), so_far: TO_BE_NOTED };
+    let mut random = fastrand::Rng::with_seed(writer as u64);
     let begun = Instant::now();
     while plan.time.is_none_or(|time| begun.elapsed() < time) {
         n += 1;
         let since = Instant::now();
-        let done = if n % 4 == 0 {
+        let done = if plan.time.is_none() && n % READ_EACH == 1 {
+            read_balances(&db)?
+        } else if plan.time.is_none() && n % 4 == 0 {
+            let mut any = || random.u64(1..=BALANCE_ROWS);
+            db.execute_batch(&format!(
+                "BEGIN IMMEDIATE; INSERT INTO r VALUES({writer}, {n}, 'twice'); \
+                 INSERT OR REPLACE INTO w VALUES({writer}, {n}); \
+                 UPDATE v SET balance = balance + {n} WHERE id = {}; \
+                 UPDATE v SET balance = balance - {n} WHERE id = {}; COMMIT",
+                any(),
+                any()
+            ))
+        } else if n % 4 == 0 {
             db.execute_batch(&format!(
                 "BEGIN IMMEDIATE; INSERT INTO r VALUES({writer}, {n}, 'twice'); \
                  INSERT OR REPLACE INTO w VALUES({writer}, {n}); COMMIT"
@@ -187,6 +210,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
         latencies.record(since.elapsed());
         longest.note(since.elapsed()).map_err(text)?;
         match done {
+            Ok(()) if plan.time.is_none() && n % READ_EACH == 1 => {}
             Ok(()) => log.write_all(format!("{n}\n").as_bytes()).map_err(text)?,
             Err(error) => {
                 failed += 1;
@@ -212,6 +236,18 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
         latencies.percentile_us(0.999)
     );
     std::fs::write(result(&plan.directory, writer), line).map_err(text)
+}
+
+/// Reads all balances, in a transaction of its own; the outer error is a sum that no transaction has left.
+fn read_balances(db: &Connection) -> Result<rusqlite::Result<()>, String> {
+    let read = db.execute_batch("PRAGMA cache_size=20");
+    match read
+        .and_then(|()| db.query_row("SELECT sum(balance) FROM v", [], |row| row.get::<_, Option<i64>>(0)))
+    {
+        Ok(None | Some(0)) => Ok(Ok(())),
+        Ok(Some(sum)) => Err(format!("the balances are {sum}: pages of several moments")),
+        Err(error) => Ok(Err(error)),
+    }
 }
 
 /// Shorter transactions are nobody's longest.

@@ -8,6 +8,7 @@
 //! | `together` | members as connections of the owner's, and as stock SQLite |
 //! | `ends` | members and owners that are killed, stopped, or end |
 //! | `containers` | processes of other network namespaces |
+//! | `reading` | pages that a member reads from the owner's open file |
 //! | `strangers` | programs that do not belong to the group |
 
 #![allow(clippy::unwrap_used)]
@@ -15,6 +16,7 @@
 mod containers;
 mod ends;
 mod kit;
+mod reading;
 mod strangers;
 mod together;
 

@@ -74,7 +74,11 @@ impl Life {
         ends.1.wait_while(&mut state, |state| *state == State::Begins);
         let lives = *state == State::Lives;
         drop(state);
-        if lives { Ok(Life { ends, generation: fork::generation() }) } else { Err(io::ErrorKind::Unsupported.into()) }
+        if lives {
+            Ok(Life { ends, generation: fork::generation() })
+        } else {
+            Err(io::ErrorKind::Unsupported.into())
+        }
     }
 }
 

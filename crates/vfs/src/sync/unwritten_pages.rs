@@ -82,8 +82,7 @@ impl Marks {
 
     /// True if the newest version of a page may not be in the file.
     fn may_be_unwritten(&self, page: u32) -> bool {
-        let is_marked =
-            self.bit(page).is_none_or(|(word, bit)| word.load(Ordering::SeqCst) & bit != 0);
+        let is_marked = self.bit(page).is_none_or(|(word, bit)| word.load(Ordering::SeqCst) & bit != 0);
         page <= 1 || is_marked || self.number(ALL).load(Ordering::SeqCst) != 0
     }
 

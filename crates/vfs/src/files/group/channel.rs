@@ -124,11 +124,6 @@ impl Channel {
         self.generation == fork::generation()
     }
 
-    /// True where the owner is this process itself, or not known.
-    pub(super) fn is_of_own_process(&self) -> bool {
-        self.owner.is_none_or(|owner| owner.process == std::process::id())
-    }
-
     fn lost(&self) -> Error {
         self.is_broken.store(true, Ordering::Release);
         Error::Io(format!(

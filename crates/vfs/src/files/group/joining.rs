@@ -252,7 +252,9 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
         let is_lent = lend(socket, &database);
         // The database may be closed meanwhile.
         drop((database, vfs));
-        return if is_lent { await_return(socket, &mut incoming) };
+        return if is_lent {
+            await_return(socket, &mut incoming)
+        };
     }
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();

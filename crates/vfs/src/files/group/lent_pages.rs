@@ -59,7 +59,14 @@ pub(super) struct Borrowing {
 impl Borrowing {
     /// Reads bytes of a page that its owner would be asked for, while that has the lock of a reader for this connection; `false` where the owner has to be
     /// asked.
-    pub(super) fn read(&self, link: &Link, channel: &Channel, page: u32, buf: &mut [u8], offset: u64) -> bool {
+    pub(super) fn read(
+        &self,
+        link: &Link,
+        channel: &Channel,
+        page: u32,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> bool {
         let pages = match self.pages.get() {
             Some(pages) => pages,
             None if self.asked.fetch_add(1, Ordering::Relaxed) < PAGES_BEFORE => return false,
@@ -96,13 +103,8 @@ impl Drop for LentPages {
 
 /// Borrows the file from the owner of a stream, unless this process has it already.
 fn borrow(link: &Link, channel: &Channel) -> Option<Arc<LentPages>> {
-    // A descriptor of its own file would be closed some time, and that would be noticed by nobody here.
-    if channel.is_of_own_process() {
-        return None;
-    }
-    let asked = channel.ask(&Call::new(Operation::Marks, FileOf::Main, 0, 0), |reply| {
-        Ok(reply.flag.then_some(reply.value))
-    });
+    let asked = channel
+        .ask(&Call::new(Operation::Marks, FileOf::Main, 0, 0), |reply| Ok(reply.flag.then_some(reply.value)));
     let (id, memory) = asked.ok().flatten().zip(channel.take_memory())?;
     let mut borrowed = BORROWED.lock();
     borrowed.0.retain(|other| other.strong_count() > 0);
