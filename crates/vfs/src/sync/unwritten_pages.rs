@@ -106,6 +106,15 @@ impl Marks {
         fence(Ordering::SeqCst);
         may_read()
     }
+
+    /// Has `read` read from the file, where what is read there is complete. Answers whether it has, and the owner lives still.
+    pub fn read_beside_owner(&self, read: impl FnOnce() -> bool) -> bool {
+        if !read() {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.has_owner()
+    }
 }
 
 /// The marks of an owner.
@@ -216,6 +225,7 @@ mod tests {
             true
         }));
         assert!(readable(&marks).is_empty());
+        assert!(marks.read_beside_owner(|| true) && !marks.read_beside_owner(|| false));
         owners.open(std::iter::empty());
         let during = marks.read(2, || {
             drop(owners);
@@ -225,6 +235,7 @@ mod tests {
             true
         });
         assert!(!during && readable(&marks).is_empty(), "the owner is gone");
+        assert!(!marks.read_beside_owner(|| true));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 use crate::error::Result;
 use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
+use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, read};
 use crate::files::group::protocol::FileOf;
@@ -152,6 +153,10 @@ impl MemberFile {
         let page = kept.page_at(offset, buf.len()).zip(checkpoints(&self.channel));
         let Some((number, before)) = page else { return read(&self.channel, FileOf::Main, buf, offset) };
         if kept.copy_page(before, number, buf) {
+            return Ok(());
+        }
+        let ends = (&*self.link, &*self.channel);
+        if self.channel.borrowing.read(ends, Reading::Slot, number, buf, offset) {
             return Ok(());
         }
         let page_bytes = buf.len();

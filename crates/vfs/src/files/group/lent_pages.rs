@@ -1,9 +1,10 @@
 //! Pages that a member reads from its owner's open file, without a message (`owner/lending`).
 //!
 //! # Invariants
-//! 1. A page is read so only in a transaction that its member holds back (`held_txn`): the owner has the lock of a reader for it.
-//! 2. What was read counts only if the owner lived behind it, and still owned the database (`sync/unwritten_pages`). Until then nobody else has
-//!    written the file: locks on the file are the open file's, which this process has, too.
+//! 1. A page is read so only where nobody writes it meanwhile ([`Reading`]): the owner has the lock of a reader for the member, or the member has a
+//!    slot of the wal-index by its seat.
+//! 2. What was read counts only if the owner lived behind it (`sync/unwritten_pages`). Until then its locks were held, and nobody else has written
+//!    what they protect.
 //! 3. Locks and the lease of an owner that has died are given back at once, by a thread that waits for the end of a stream. Nobody could have the
 //!    database else.
 //! 4. A process borrows a file once, for all its connections to one owner.
@@ -21,6 +22,15 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// Pages that a connection asks for before it borrows the file. That takes some messages itself, and many a connection reads less.
 const PAGES_BEFORE: u32 = 16;
+
+/// What keeps others from writing a page that a member reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The lock of a reader, which the owner has for a transaction that its member holds back (`held_txn`). Pages that are not in the file are marked.
+    Held,
+    /// A slot of the wal-index: a checkpoint writes no page that SQLite reads from the file, and the file has all that it reads there.
+    Slot,
+}
 
 /// A borrowed file.
 pub(super) struct LentPages {
@@ -57,12 +67,11 @@ pub(super) struct Borrowing {
 }
 
 impl Borrowing {
-    /// Reads bytes of a page that its owner would be asked for, while that has the lock of a reader for this connection; `false` where the owner has to be
-    /// asked.
+    /// Reads bytes of a page that its owner would be asked for; `false` where that has to be asked.
     pub(super) fn read(
         &self,
-        link: &Link,
-        channel: &Channel,
+        (link, channel): (&Link, &Channel),
+        reading: Reading,
         page: u32,
         buf: &mut [u8],
         offset: u64,
@@ -73,16 +82,20 @@ impl Borrowing {
             None => self.pages.get_or_init(|| borrow(link, channel)),
         };
         // In a forked child the stream is its parent's.
-        channel.is_alive() && pages.as_ref().is_some_and(|pages| pages.there.read(page, buf, offset))
+        channel.is_alive() && pages.as_ref().is_some_and(|pages| pages.there.read(reading, page, buf, offset))
     }
 }
 
 impl There {
-    fn read(&self, page: u32, buf: &mut [u8], offset: u64) -> bool {
-        self.marks.read(page, || {
+    fn read(&self, reading: Reading, page: u32, buf: &mut [u8], offset: u64) -> bool {
+        let read = || {
             let file = self.file.read();
             file.as_ref().is_some_and(|file| file.read_at(buf, offset).is_ok_and(|read| read == buf.len()))
-        })
+        };
+        match reading {
+            Reading::Held => self.marks.read(page, read),
+            Reading::Slot => self.marks.read_beside_owner(read),
+        }
     }
 
     /// Waits for the end of the stream, and gives the file back, with what a dead owner has left on it.

@@ -13,6 +13,7 @@ use crate::files::early_release::committed_meanwhile;
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
 use crate::files::group::kept_frames::KeptFrames;
+use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, anew};
 use crate::files::group::protocol::{
@@ -154,7 +155,7 @@ impl MemberFile {
             buf.fill(0);
             return Ok(Held::Done(()));
         }
-        if self.channel.borrowing.read(&link, &self.channel, number, buf, offset) {
+        if self.channel.borrowing.read((&link, &self.channel), Reading::Held, number, buf, offset) {
             return Ok(Held::Done(()));
         }
         let page_bytes = pages.page_bytes;
