@@ -1,6 +1,6 @@
 //! Pages that a member reads from its owner's open file: what stock SQLite would read, and nothing that is not committed.
 
-use crate::kit::{Process, await_owned, open};
+use crate::kit::{Process, await_owned, open, signal};
 use litefoot::rusqlite::Connection;
 use litefoot_sim::Random;
 use litefoot_testkit::sqlite::metric_or_zero;
@@ -179,12 +179,15 @@ fn a_transaction_reads_nothing_of_the_next_owner() {
     }
 }
 
-/// Locks and the lease belong to the open file, which members have as well.
+/// Locks and the lease belong to the open file, which members have as well. One that goes on gives them back, also where another one is stopped.
 #[test]
 fn an_owner_that_was_killed_leaves_no_lock_with_its_members() {
     for mode in ["delete", "wal"] {
         let mut group = Group::new(mode);
         group.check(mode);
+        let mut other = start(&group.path, 2);
+        other.run("PRAGMA cache_size=50; SELECT sum(n) FROM rows");
+        signal(&other, "-STOP");
         group.kill_owner();
         let begun = Instant::now();
         let stranger = Connection::open(&group.path).unwrap();
@@ -193,6 +196,11 @@ fn an_owner_that_was_killed_leaves_no_lock_with_its_members() {
         assert!(begun.elapsed() < Duration::from_secs(30), "{mode}: nobody gave the lease back");
         group.twin.execute_batch("UPDATE rows SET n = 3").unwrap();
         assert_eq!(content(&group.member), content(&group.twin), "{mode}");
+        signal(&other, "-CONT");
+        other.run("INSERT INTO t VALUES(2, 1, (SELECT sum(n) FROM rows))");
+        let sum: i64 =
+            stranger.query_row("SELECT data FROM t WHERE writer = 2", [], |row| row.get(0)).unwrap();
+        assert_eq!(sum, 18_000, "{mode}");
     }
 }
 
