@@ -197,6 +197,9 @@ impl UnwrittenPages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litefoot_storage::sync::RwLock;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
 
     /// Pages that a member reads itself, of some.
     fn readable(marks: &Marks) -> Vec<u32> {
@@ -236,6 +239,74 @@ mod tests {
         });
         assert!(!during && readable(&marks).is_empty(), "the owner is gone");
         assert!(!marks.read_beside_owner(|| true));
+    }
+
+    /// Readers beside commits, which exclude them, and beside checkpoints, which do not.
+    #[test]
+    fn threads_read_from_the_file_what_was_committed() {
+        const PAGES: usize = 130;
+        const COMMITS: u64 = 2000;
+        let owners = UnwrittenPages::new().unwrap();
+        owners.open(std::iter::empty());
+        let pages = || (0..PAGES).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        let (file, committed) = (pages(), RwLock::new(vec![0_u64; PAGES]));
+        let log = Mutex::new(BTreeMap::<usize, u64>::new());
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let readers = [0, 1].map(|seed| {
+                let (owners, file, committed, log, done) = (&owners, &file, &committed, &log, &done);
+                scope.spawn(move || {
+                    let mut page = seed;
+                    let mut from_file = 0;
+                    while !done.load(Ordering::Relaxed) {
+                        page = (page * 7 + 3) % PAGES;
+                        let truth = committed.read();
+                        let mut found = 0;
+                        let reads = || {
+                            found = file[page].load(Ordering::Relaxed);
+                            true
+                        };
+                        if owners.marks().read(page as u32, reads) {
+                            from_file += 1;
+                        } else {
+                            let newest = log.lock().get(&page).copied();
+                            found = newest.unwrap_or_else(|| file[page].load(Ordering::Relaxed));
+                        }
+                        assert_eq!(found, truth[page], "page {page}");
+                        drop(truth);
+                        std::thread::yield_now();
+                    }
+                    from_file
+                })
+            });
+            let checkpoints = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let mut log = log.lock();
+                    for (page, value) in &*log {
+                        file[*page].store(*value, Ordering::Relaxed);
+                        std::thread::yield_now();
+                    }
+                    log.clear();
+                    owners.clear();
+                    drop(log);
+                    std::thread::yield_now();
+                }
+            });
+            for commit in 1..=COMMITS {
+                let mut truth = committed.write();
+                let mut log = log.lock();
+                let changed = [commit as usize * 13 % PAGES, commit as usize * 31 % PAGES];
+                owners.note(changed.into_iter().map(|page| page as u32));
+                for page in changed {
+                    log.insert(page, commit);
+                    truth[page] = commit;
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            checkpoints.join().unwrap();
+            let from_file: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+            assert!(from_file > 0);
+        });
     }
 
     #[test]
