@@ -101,6 +101,7 @@ impl Shared {
 
     /// Members of a group see the board from now on.
     pub(crate) fn begin_board(&self, board: Arc<Board>) {
+        self.changes.begin_board(board.clone());
         if self.board.set(board).is_ok()
             && let Some(board) = self.board.get()
         {

@@ -184,6 +184,11 @@ impl Connection {
         None
     }
 
+    /// True if one statement has started and not ended, and only reads. Where the connection has many statements that is not known.
+    pub(crate) fn only_reads(self) -> bool {
+        self.only_open_statement().is_some_and(RunningStatement::is_read_only)
+    }
+
     /// True if the end of the running statement is the end of all that the connection does. Where it has many statements that is not known.
     pub(crate) fn ends_with_statement(self) -> bool {
         self.is_autocommit() && self.only_open_statement().is_some()

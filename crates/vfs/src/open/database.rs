@@ -337,6 +337,8 @@ impl OpenDatabase {
             )));
         }
         self.native.store(true, Ordering::Release);
+        // Members ask from now on, and hear that nothing is held back.
+        self.db.shared().changes().forget();
         drop(wal);
         self.rollback_log.clear_for_journal(&self.db)
     }

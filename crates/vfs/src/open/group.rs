@@ -120,8 +120,11 @@ impl OpenDatabase {
             board.set_open(false);
         }
         let begun = Instant::now();
-        let is_busy =
-            || self.group_end.busy.load(Ordering::SeqCst) > 0 || self.wal_index.is_shared_by_members();
+        let is_busy = || {
+            self.group_end.busy.load(Ordering::SeqCst) > 0
+                || self.wal_index.is_shared_by_members()
+                || self.locks.is_read_by_members()
+        };
         while is_busy() && begun.elapsed() < LAST_WAIT {
             std::thread::sleep(GLANCE);
         }

@@ -429,6 +429,7 @@ pub(super) fn join(database: &OpenDatabase) -> Result<()> {
     let reads_by_slots = database.wal_index.is_used();
     if is_locked {
         // A change that has failed may have left a reader inside.
+        database.locks.ask_for_ends();
         locks.begin(db.file(), database.locks.inside().level)?;
         // From now on, also where the rest fails: the next attempt has to ask for its locks.
         database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);

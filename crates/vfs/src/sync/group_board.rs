@@ -11,11 +11,13 @@
 //! epoch      another one whenever the memory of the wal-index is another one
 //! promised   commits that were promised to be durable, of those that anybody may see
 //! settled    as many of them are known to be durable
-//! seats      one word for each member's connection: the slots that it shares
+//! file gate  closed while somebody waits for the database file alone, or has it: a copy of the owner's (`lock_table`)
+//! shown      without a log: the moment that is the present one, and durable; its epoch is 0 where readers ask (`file_seats`)
+//! seats      two words for each member's connection: the slots that it shares, and its lock on the file
 //! ```
 //!
 //! # Invariants
-//! 1. Nothing here is needed to recover the files. A member changes the word of its seat, and nothing else. It is the owner that clears the
+//! 1. Nothing here is needed to recover the files. A member changes the words of its seat, and nothing else. It is the owner that clears the
 //!    seat of a member that has died.
 //! 2. A member announces slots in its seat, and then looks at the gate; who takes a slot exclusively closes the gate, and then looks at the
 //!    seats (`reader_gate`).
@@ -25,6 +27,7 @@
 //!    the owner, which waits.
 
 use crate::error::{Error, Result};
+use crate::sync::group_changes::Moment;
 use crate::sync::reader_gate::{Announcement, Gate};
 use crate::sync::wal_index::CHECKPOINT_SLOT;
 use crate::sync::wal_index_region::Region;
@@ -43,8 +46,13 @@ const PROMISED: usize = 256;
 const SETTLED: usize = 384;
 const EPOCH: usize = 512;
 const CHECKPOINTS: usize = 640;
+const SHOWN_EPOCH: usize = 768;
+const SHOWN_COMMITS: usize = 896;
+const FILE_GATE: usize = 1024;
 const FIRST_SEAT: usize = 4096;
 const SEAT_BYTES: usize = 128;
+/// Where in a seat the word of the file's lock lies.
+const FILE_SEAT: usize = 64;
 const BYTES: usize = FIRST_SEAT + SEATS * SEAT_BYTES;
 
 /// The words of a board, wherever they lie.
@@ -55,6 +63,9 @@ pub(crate) trait Words {
     fn gate(&self) -> &Gate<Self::Slots>;
     /// The seat of a number below [`SEATS`].
     fn seat(&self, number: usize) -> &Announcement<Self::Slots>;
+    fn file_gate(&self) -> &Gate<Self::Slots>;
+    /// The same seat's lock on the file.
+    fn file_seat(&self, number: usize) -> &Announcement<Self::Slots>;
 }
 
 /// Words in memory that the processes of a group map.
@@ -86,6 +97,18 @@ impl Words for MappedWords {
     fn seat(&self, number: usize) -> &Announcement {
         // SAFETY: inside of the region; a word that is used as an announcement by all.
         unsafe { self.region.at(FIRST_SEAT + number * SEAT_BYTES).cast().as_ref() }
+    }
+
+    #[inline]
+    fn file_gate(&self) -> &Gate {
+        // SAFETY: a word that is used as a gate by all.
+        unsafe { self.region.at(FILE_GATE).cast().as_ref() }
+    }
+
+    #[inline]
+    fn file_seat(&self, number: usize) -> &Announcement {
+        // SAFETY: inside of the region; a word that is used as an announcement by all.
+        unsafe { self.region.at(FIRST_SEAT + number * SEAT_BYTES + FILE_SEAT).cast().as_ref() }
     }
 }
 
@@ -134,6 +157,16 @@ impl<M: Words> Board<M> {
         (number < SEATS).then(|| self.words.seat(number))
     }
 
+    /// The gate of the file's lock.
+    pub(super) fn file_gate(&self) -> &Gate<M::Slots> {
+        self.words.file_gate()
+    }
+
+    /// A seat's lock on the file.
+    pub(super) fn file_seat(&self, number: usize) -> Option<&Announcement<M::Slots>> {
+        (number < SEATS).then(|| self.words.file_seat(number))
+    }
+
     /// The slots that somebody shares by a seat, of as many seats.
     pub fn shared_slots(&self, seats: usize) -> u8 {
         (0..seats).filter_map(|number| self.seat(number)).fold(0, |slots, seat| slots | seat.seen())
@@ -142,6 +175,31 @@ impl<M: Words> Board<M> {
     /// The owner owns the database, or does no more.
     pub fn set_open(&self, open: bool) {
         self.word(OPEN).store(u64::from(open), Ordering::SeqCst);
+    }
+
+    /// True while the owner owns the database, and no stranger waits.
+    pub(super) fn is_open(&self) -> bool {
+        self.word(OPEN).load(Ordering::SeqCst) != 0
+    }
+
+    /// Without a log a reader may begin by its seat: that moment is the present one, and everything in it is durable.
+    pub(super) fn show(&self, moment: Moment) {
+        self.word(SHOWN_COMMITS).store(moment.commits, Ordering::SeqCst);
+        self.word(SHOWN_EPOCH).store(moment.epoch, Ordering::SeqCst);
+    }
+
+    /// Readers ask the owner from now on.
+    pub(super) fn hide(&self) {
+        if self.word(SHOWN_EPOCH).load(Ordering::Relaxed) != 0 {
+            self.word(SHOWN_EPOCH).store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// True if that moment is shown.
+    pub(super) fn shows(&self, moment: Moment) -> bool {
+        moment.epoch != 0
+            && self.word(SHOWN_EPOCH).load(Ordering::SeqCst) == moment.epoch
+            && self.word(SHOWN_COMMITS).load(Ordering::SeqCst) == moment.commits
     }
 
     /// The epoch of the wal-index.
@@ -182,7 +240,7 @@ impl<M: Words> Board<M> {
     fn may_read(&self) -> bool {
         // In this order: what is promised later may be settled later.
         let settled = self.word(SETTLED).load(Ordering::SeqCst);
-        self.word(OPEN).load(Ordering::SeqCst) != 0 && settled >= self.word(PROMISED).load(Ordering::SeqCst)
+        self.is_open() && settled >= self.word(PROMISED).load(Ordering::SeqCst)
     }
 
     /// A member that has the memory of an epoch shares slots by its seat. `waits_elsewhere` says that it shows nothing that is not durable.
@@ -193,8 +251,7 @@ impl<M: Words> Board<M> {
         if !self.gate().enter(seat, before, before | mask, mask) {
             return false;
         }
-        let is_open = self.word(OPEN).load(Ordering::SeqCst) != 0;
-        let may_read = is_open && self.epoch() == epoch && (waits_elsewhere || self.may_read());
+        let may_read = self.is_open() && self.epoch() == epoch && (waits_elsewhere || self.may_read());
         if !may_read {
             seat.retract(before);
         }
@@ -208,7 +265,7 @@ impl<M: Words> Board<M> {
         }
     }
 
-    /// The owner empties a seat.
+    /// The owner takes all slots from a seat.
     pub fn clear(&self, seat: usize) {
         if let Some(seat) = self.seat(seat) {
             seat.announce(0);

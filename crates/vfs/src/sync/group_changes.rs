@@ -9,9 +9,12 @@
 //! 2. Each commit of a transaction that was held back is one entry. Any other change of the file, and of its owner, begins a new epoch:
 //!    what was kept in an older one is void.
 //! 3. A member that has heard nothing of the oldest entries keeps nothing.
+//! 4. The board of a group shows the present or nothing: it is hidden before the present is another one (`file_seats`).
 
+use crate::sync::group_board::Board;
 use litefoot_storage::sync::Mutex;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, OnceLock};
 
 /// Most page numbers that are remembered.
 const MOST_NUMBERS: usize = 4096;
@@ -29,6 +32,7 @@ pub(crate) struct Moment {
 #[derive(Default)]
 pub(crate) struct GroupChanges {
     history: Mutex<History>,
+    board: OnceLock<Arc<Board>>,
 }
 
 #[derive(Default)]
@@ -40,10 +44,39 @@ struct History {
     numbers: usize,
 }
 
+impl History {
+    fn now(&self) -> Moment {
+        // Epochs count from 1, so that a moment that has never been is in none.
+        Moment { epoch: self.epochs + 1, commits: self.commits }
+    }
+}
+
 impl GroupChanges {
+    /// Members see on that board which moment is the present one.
+    pub(crate) fn begin_board(&self, board: Arc<Board>) {
+        let _ = self.board.set(board);
+    }
+
+    /// Members that know the present begin by their seats from now on, where they may. The caller has SHARED.
+    pub(crate) fn show(&self, now: Moment, they_may: impl FnOnce() -> bool) {
+        let history = self.history.lock();
+        // Under the lock: what ends it forgets everything next.
+        if let Some(board) = self.board.get().filter(|_| history.now() == now && they_may()) {
+            board.show(now);
+        }
+    }
+
+    /// Members ask before they read.
+    fn hide(&self) {
+        if let Some(board) = self.board.get() {
+            board.hide();
+        }
+    }
+
     /// Anything may have changed.
     pub(crate) fn forget(&self) {
         let mut history = self.history.lock();
+        self.hide();
         let epochs = history.epochs + 1;
         *history = History { epochs, ..History::default() };
     }
@@ -51,6 +84,7 @@ impl GroupChanges {
     /// A commit has changed these pages.
     pub(crate) fn note(&self, numbers: impl Iterator<Item = u32>) {
         let mut history = self.history.lock();
+        self.hide();
         let pages: Vec<u32> = numbers.take(MOST_NUMBERS + 1).collect();
         history.commits += 1;
         history.numbers += pages.len();
@@ -69,8 +103,7 @@ impl GroupChanges {
     /// The present, and the pages that have changed since a moment; `None` where they are not known.
     pub(crate) fn since(&self, moment: Moment) -> (Moment, Option<BTreeSet<u32>>) {
         let history = self.history.lock();
-        // Epochs count from 1, so that a moment that has never been is in none.
-        let now = Moment { epoch: history.epochs + 1, commits: history.commits };
+        let now = history.now();
         let missed = now.commits.checked_sub(moment.commits).and_then(|missed| usize::try_from(missed).ok());
         let missed = missed.filter(|missed| moment.epoch == now.epoch && *missed <= history.newest.len());
         let changed =
@@ -104,6 +137,29 @@ mod tests {
         changes.forget();
         for moment in [begin, first, second] {
             assert_eq!(changed(&changes, moment), None, "another epoch");
+        }
+    }
+
+    #[test]
+    fn the_board_shows_the_present_until_that_is_another_one() {
+        let (changes, board) = (GroupChanges::default(), Arc::new(Board::new().unwrap()));
+        changes.begin_board(board.clone());
+        board.set_open(true);
+        let cases: [(fn(&GroupChanges), &str); 2] =
+            [(|changes| changes.note(1..=1), "a commit"), (GroupChanges::forget, "anything")];
+        for (change, what) in cases {
+            let now = changes.now();
+            assert!(!board.may_show(now), "{what}");
+            changes.show(Moment { commits: now.commits + 1, ..now }, || true);
+            assert!(!board.may_show(Moment { commits: now.commits + 1, ..now }), "{what}: it is not the present");
+            changes.show(now, || false);
+            assert!(!board.may_show(now), "{what}");
+            changes.show(now, || true);
+            assert!(board.may_show(now), "{what}");
+            change(&changes);
+            assert!(!board.may_show(now), "{what}");
+            changes.show(now, || true);
+            assert!(!board.may_show(now), "{what}: the past");
         }
     }
 

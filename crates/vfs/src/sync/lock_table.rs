@@ -4,7 +4,8 @@
 //! system call. The rules are those of <https://www.sqlite.org/lockingv3.html>.
 //!
 //! Each handle has a reader slot, which says how far the handle has locked. A reader writes nothing but its own slot. A handle
-//! that wants the database alone closes the gate, and then looks at the slots (`reader_gate.rs`).
+//! that wants the database alone closes the gate, and then looks at the slots (`reader_gate.rs`). Members of a group that read without a
+//! message are seen by their seats (`file_seats.rs`): each of these counts as a handle at SHARED.
 //!
 //! # Invariants
 //! 1. At most one handle is at RESERVED or above.
@@ -13,10 +14,13 @@
 //! 4. The gate, and levels above SHARED, change under the lock only. A level at or below SHARED is changed by its own handle
 //!    only. The gate is closed while a handle is at PENDING or above.
 
+use crate::sync::file_seats::FileGates;
+use crate::sync::group_board::Board;
 use crate::sync::reader_gate::{Announcement, Gate};
+use litefoot_storage::fork;
 use litefoot_storage::sync::{Mutex, MutexGuard};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A handle of the database, unique in the process.
 pub type HandleId = u64;
@@ -112,12 +116,22 @@ pub struct Inside {
 const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
 
+/// The members that may read by their seats.
+struct Members {
+    board: Arc<Board>,
+    /// As many seats were ever taken.
+    seats: AtomicUsize,
+    /// The process that serves them, as a number of forks: a child must not touch the board.
+    generation: u32,
+}
+
 /// The locks of all handles on one database.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct LockTable {
     /// Closed where no further handle may read.
     gate: Gate,
     reader_slots: Mutex<Vec<Arc<ReaderSlot>>>,
+    members: OnceLock<Members>,
 }
 
 impl LockTable {
@@ -158,9 +172,9 @@ impl LockTable {
     fn lock_slowly(&self, reader_slot: &ReaderSlot, wanted: Level) -> bool {
         let reader_slots = self.reader_slots.lock();
         if wanted >= Level::Pending {
-            self.gate.set(CLOSED);
+            self.gates().set(true);
         }
-        let strongest = strongest(&reader_slots, Some(reader_slot));
+        let strongest = strongest(&reader_slots, Some(reader_slot)).max(self.level_of_members());
         let level = granted(reader_slot.level(), wanted, strongest);
         reader_slot.set(level);
         self.settle_gate(&reader_slots);
@@ -197,8 +211,8 @@ impl LockTable {
     /// Calls `then` if no handle holds any lock. No handle gets one until it is done.
     pub fn while_free<T>(&self, then: impl FnOnce() -> T) -> Option<T> {
         let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
-        self.gate.set(CLOSED);
-        (strongest(&closed.reader_slots, None) == Level::None).then(then)
+        self.gates().set(true);
+        (self.inside_of(&closed.reader_slots).level == Level::None).then(then)
     }
 
     /// Calls `then` if no handle is in a transaction, as far as the slots say. No handle gets a lock until it is done.
@@ -210,14 +224,52 @@ impl LockTable {
     /// reader may give its own back.
     pub fn while_unwritten<T>(&self, then: impl FnOnce(Inside) -> T) -> Option<T> {
         let closed = ClosedGate { table: self, reader_slots: self.reader_slots.lock() };
-        self.gate.set(CLOSED);
-        let inside = inside(&closed.reader_slots);
+        self.gates().set(true);
+        let inside = self.inside_of(&closed.reader_slots);
         (inside.level < Level::Exclusive).then(|| then(inside))
     }
 
     /// The handles that are inside now.
     pub fn inside(&self) -> Inside {
-        inside(&self.reader_slots.lock())
+        self.inside_of(&self.reader_slots.lock())
+    }
+
+    /// A member's connection may read by that seat of the board from now on.
+    pub(crate) fn sit(&self, board: &Arc<Board>, seat: usize) {
+        let reader_slots = self.reader_slots.lock();
+        let members = self.members.get_or_init(|| {
+            Members { board: board.clone(), seats: AtomicUsize::new(0), generation: fork::generation() }
+        });
+        members.seats.fetch_max(seat + 1, Ordering::Relaxed);
+        self.gates().set(self.gate.glance() == CLOSED);
+        drop(reader_slots);
+    }
+
+    /// Tells whether a member reads by its seat.
+    pub(crate) fn is_read_by_members(&self) -> bool {
+        self.gates().are_read()
+    }
+
+    /// From now on the end of each member's read that is under way is told. No handle gets a lock meanwhile, or the database is not owned.
+    pub(crate) fn ask_for_ends(&self) {
+        self.gates().ask_for_ends();
+    }
+
+    fn gates(&self) -> FileGates<'_> {
+        let members = self.members.get().filter(|members| members.generation == fork::generation());
+        let board = members.map(|members| (&*members.board, members.seats.load(Ordering::Relaxed)));
+        FileGates::new(&self.gate, board)
+    }
+
+    fn level_of_members(&self) -> Level {
+        if self.is_read_by_members() { Level::Shared } else { Level::None }
+    }
+
+    /// The handles behind the slots, and the members that read by their seats.
+    fn inside_of(&self, reader_slots: &[Arc<ReaderSlot>]) -> Inside {
+        let members = self.level_of_members();
+        let are_idle = members == Level::None && reader_slots.iter().all(|reader_slot| reader_slot.is_idle());
+        Inside { level: strongest(reader_slots, None).max(members), are_idle }
     }
 
     /// Tells whether any handle is at RESERVED or above.
@@ -227,14 +279,14 @@ impl LockTable {
 
     /// The highest level of any handle.
     pub(super) fn strongest(&self) -> Level {
-        strongest(&self.reader_slots.lock(), None)
+        self.inside().level
     }
 
     /// Opens or closes the gate, as the slots say. Under the lock.
     fn settle_gate(&self, reader_slots: &[Arc<ReaderSlot>]) {
-        let wanted = if strongest(reader_slots, None) >= Level::Pending { CLOSED } else { OPEN };
-        if self.gate.glance() != wanted {
-            self.gate.set(wanted);
+        let is_closed = strongest(reader_slots, None) >= Level::Pending;
+        if (self.gate.glance() == CLOSED) != is_closed {
+            self.gates().set(is_closed);
         }
     }
 }
@@ -261,12 +313,6 @@ fn granted(held: Level, wanted: Level, others: Level) -> Level {
         Level::Exclusive if others == Level::Shared => Level::Pending,
         _ => held,
     }
-}
-
-/// The handles behind the slots.
-fn inside(reader_slots: &[Arc<ReaderSlot>]) -> Inside {
-    let are_idle = reader_slots.iter().all(|reader_slot| reader_slot.is_idle());
-    Inside { level: strongest(reader_slots, None), are_idle }
 }
 
 /// The highest level in any slot but one.

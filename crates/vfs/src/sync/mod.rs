@@ -13,6 +13,7 @@
 //! refused_writer a writer that was refused waits there where SQLite lets it sleep
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other
+//! file_seats     the lock of a member that reads without a message, where there is no write-ahead log
 //! slot_gates     the gates of the wal-index's slots, and the seats of members
 //! promises       how many commits were promised to be durable
 //! word           the atomic words of all of these, so that a model checker can put its own in their place
@@ -27,6 +28,7 @@
 mod exhaustive;
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the multi-process state"))]
 pub(crate) mod file_locks;
+pub(crate) mod file_seats;
 pub(crate) mod forks;
 pub(crate) mod group_board;
 pub(crate) mod group_changes;

@@ -40,6 +40,13 @@ impl<W: Word<u8>> Announcement<W> {
         self.0.store(word, Ordering::SeqCst);
     }
 
+    /// Puts a word in the place of another; `false` where somebody else has changed it. Where that is a thread that has closed the gate,
+    /// it sees everything that was read before, as with [`Announcement::retract`].
+    #[inline]
+    pub fn replace(&self, from: u8, to: u8) -> bool {
+        self.0.replace(from, to, Ordering::SeqCst)
+    }
+
     /// Takes an announcement back. A thread that sees the new word sees everything that was read before. It may see the old
     /// word a little longer, and be told to wait.
     #[inline]

@@ -118,12 +118,14 @@ impl Seats {
         };
         *self.taken.get_mut(number)? = true;
         board.clear(number);
+        board.end_read(number);
         Some(number)
     }
 
     /// The member's connection is gone, with all that it shares.
     pub fn leave<M: Words>(&mut self, board: &Board<M>, number: usize) {
         board.clear(number);
+        board.end_read(number);
         if let Some(taken) = self.taken.get_mut(number) {
             *taken = false;
         }

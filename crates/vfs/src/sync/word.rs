@@ -13,6 +13,8 @@ pub(crate) trait Word<T> {
     fn fetch_add(&self, value: T, order: Ordering) -> T;
     fn fetch_and(&self, value: T, order: Ordering) -> T;
     fn fetch_max(&self, value: T, order: Ordering) -> T;
+    /// Puts `to` in the place of `from`; `false` where something else is there.
+    fn replace(&self, from: T, to: T, order: Ordering) -> bool;
 }
 
 macro_rules! word {
@@ -37,6 +39,10 @@ macro_rules! word {
             #[inline]
             fn fetch_max(&self, value: $value, order: Ordering) -> $value {
                 <$atomic>::fetch_max(self, value, order)
+            }
+            #[inline]
+            fn replace(&self, from: $value, to: $value, order: Ordering) -> bool {
+                self.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
             }
         }
     };

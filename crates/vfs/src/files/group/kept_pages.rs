@@ -17,6 +17,8 @@ const MOST_BYTES: usize = 1 << 20;
 pub(super) struct KeptPages {
     moment: Moment,
     page_bytes: usize,
+    /// Bytes of the database at that moment, where that is known.
+    len: Option<u64>,
     pub(super) ahead: ReadAhead,
     last: HashMap<u32, Box<[u8]>>,
     before: HashMap<u32, Box<[u8]>>,
@@ -39,7 +41,17 @@ impl KeptPages {
             Some(numbers) => numbers.iter().for_each(|number| self.forget(*number)),
             None => self.forget_all(),
         }
-        (self.moment, self.page_bytes) = (moment, page_bytes);
+        (self.moment, self.page_bytes, self.len) = (moment, page_bytes, None);
+    }
+
+    /// The database has so many bytes at the moment of the pages.
+    pub(super) fn note_len(&mut self, len: u64) {
+        self.len = Some(len);
+    }
+
+    /// Bytes of the database at that moment, and of a page, where they are known.
+    pub(super) fn told(&self) -> Option<(u64, usize)> {
+        Some((self.len?, self.page_bytes))
     }
 
     /// Nothing is known any more.
@@ -111,6 +123,10 @@ mod tests {
         assert!(kept.has_first());
         kept.keep(3, vec![0; 512].into());
         assert_eq!(numbers(&mut kept), [1, 2], "a part of a page");
+        kept.note_len(9);
+        assert_eq!(kept.told(), Some((9, PAGE)));
+        kept.go_on(later, PAGE, Some(&[]));
+        assert_eq!(kept.told(), None, "it may have another length by now");
         kept.forget_all();
         assert!(!kept.has_first() && kept.moment() == Moment::default());
     }

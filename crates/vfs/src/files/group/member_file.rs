@@ -58,6 +58,8 @@ pub(crate) struct MemberFile {
     level: Level,
     pub(super) index: MemberIndex,
     pub(super) receives_file_controls: bool,
+    /// True if its lock of a reader is one of its seat (`member_seat`).
+    pub(super) reads_by_seat: bool,
     persist_wal: bool,
     powersafe_overwrite: bool,
     mmap_size: i64,
@@ -72,6 +74,7 @@ impl MemberFile {
             level: Level::None,
             index: MemberIndex::default(),
             receives_file_controls: false,
+            reads_by_seat: false,
             persist_wal: false,
             mmap_size: 0,
         }
@@ -268,7 +271,7 @@ impl Handle for MemberFile {
 
     fn unlock(&mut self, to: Level) -> Result<()> {
         self.level = self.level.min(to);
-        if !self.end_transaction(to) {
+        if !self.end_transaction(to) || self.ends_read_by_seat(to) {
             return Ok(());
         }
         self.give_back(&Self::call(Operation::Unlock, to as u64, 0))

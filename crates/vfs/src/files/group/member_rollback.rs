@@ -41,6 +41,10 @@ impl MemberFile {
     pub(super) fn begin_transaction(&mut self) -> Result<()> {
         // While the connection had no lock another one may have changed the journal mode.
         *self.link.kept.lock() = KeptFrames::default();
+        if self.begins_read_by_seat()? { Ok(()) } else { self.ask_to_begin() }
+    }
+
+    fn ask_to_begin(&mut self) -> Result<()> {
         let said = statement::encode(false, self.link.statement());
         let begun = self.begin(|this| {
             let mut txn = this.link.txn.lock();
@@ -55,6 +59,7 @@ impl MemberFile {
                 }
                 let news = News::decode(reply.data).ok_or_else(unexpected)?;
                 txn.kept.go_on(news.moment, news.page_bytes, news.changed().as_deref());
+                txn.kept.note_len(news.len);
                 news.pages.iter().for_each(|(number, page)| txn.kept.keep(number, page.into()));
                 txn.pages = Some(HeldPages::new(news.page_bytes, news.len));
                 Ok(())
@@ -69,6 +74,7 @@ impl MemberFile {
     /// Takes the lock of a writer, which the owner may have given already.
     pub(super) fn reserve(&mut self) -> Result<()> {
         self.take_back_locks()?;
+        self.bring_lock_to_owner()?;
         if self.link.txn.lock().is_reserved {
             return Ok(());
         }
@@ -85,6 +91,7 @@ impl MemberFile {
     /// Takes the lock of a writer that is alone. Where strangers are there by now, they must see the journal.
     pub(super) fn lock_alone(&mut self) -> Result<()> {
         self.take_back_locks()?;
+        self.bring_lock_to_owner()?;
         let call = Self::call(Operation::Lock, Level::Exclusive as u64, 0);
         let asked = self.channel.ask(&call, |reply| Ok(reply.flag));
         // A connection that closes its log asks for it as well: it has nothing to lose.
@@ -117,7 +124,7 @@ impl MemberFile {
             }
             txn.kept.moment()
         };
-        self.begin_transaction()?;
+        self.ask_to_begin()?;
         let mut txn = self.link.txn.lock();
         if txn.is_held() && txn.kept.moment() == moment {
             return Ok(());
@@ -241,6 +248,7 @@ impl MemberFile {
         let moment = Moment { commits, ..kept.moment() };
         let page_bytes = pages.page_bytes;
         kept.go_on(moment, page_bytes, Some(&[]));
+        kept.note_len(pages.len);
         // The owner makes page 1 anew.
         for (number, page) in std::mem::take(&mut pages.pages) {
             kept.forget(number);
@@ -350,6 +358,6 @@ impl Link {
 }
 
 /// What an owner of this build does not send.
-fn unexpected() -> Error {
+pub(super) fn unexpected() -> Error {
     Error::Io("the owner of a group has sent what its member does not understand".to_owned())
 }

@@ -36,6 +36,7 @@
 //! | `read_ahead` | how many pages it asks for at once |
 //! | `lent_pages` | the pages that it reads from the owner's open file |
 //! | `member_rollback` | its file while a transaction is held |
+//! | `member_seat` | its transactions without a log that read, and need no message |
 //! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
 //! | `joining` | finding the owner, or becoming it |
@@ -54,6 +55,7 @@ pub(crate) mod link;
 pub(crate) mod member_file;
 mod member_index;
 mod member_rollback;
+mod member_seat;
 #[cfg(test)]
 mod of_test;
 mod owner;

@@ -29,14 +29,13 @@ use crate::sync::lock_table::Level;
 use crate::sync::refused_writer;
 use crate::sync::wal_index_group::MembersMemory;
 use crate::sync::wal_index_marks::REGION_BYTES;
-use litefoot_storage::os::{LocalSocket, NamelessMemory};
+use litefoot_storage::os::LocalSocket;
 use litefoot_storage::worker::panic_text;
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use turn::Wanted;
 
@@ -117,7 +116,7 @@ impl Served {
         let main = MainFile::new(database.clone(), read_only, flags & POWERSAFE != 0, false);
         main.note_member();
         Stats::add(&database.db().counters().members, 1);
-        Served {
+        let served = Served {
             vfs,
             seat: database.wal_index().take_seat(),
             database,
@@ -128,12 +127,9 @@ impl Served {
             is_busy: false,
             failed: None,
             buffer: Vec::new(),
-        }
-    }
-
-    /// Its seat, and the memory of the board.
-    pub(super) fn place(&self) -> (Option<usize>, Option<Arc<NamelessMemory>>) {
-        (self.seat, self.database.board().map(|board| board.memory().clone()))
+        };
+        served.sit_down();
+        served
     }
 
     /// Makes the calls of a member until it closes its file, or is gone.
@@ -190,12 +186,6 @@ impl Served {
         let sends_memory = matches!(&result, Ok(answer) if answer.sends_memory);
         self.encode(call, result, outgoing);
         Some(sends_memory)
-    }
-
-    /// True if the member is in a transaction, by its locks, its slots, or its seat.
-    fn is_in_transaction(&self) -> bool {
-        let reads_by_seat = |seat| self.database.wal_index().is_shared_by(seat);
-        self.is_busy || self.seat.is_some_and(reads_by_seat)
     }
 
     /// True if the wal-index is other memory by now than the member has.
@@ -293,7 +283,7 @@ impl Served {
             Operation::Size => self.file(call.file)?.size().map(Answer::value),
             Operation::Close => self.close(call.file).map(|()| Answer::default()),
             Operation::Lock => self.lock(level(a)?),
-            Operation::Unlock => self.main()?.unlock(level(a)?).map(|()| Answer::default()),
+            Operation::Unlock => self.unlock(level(a)?).map(|()| Answer::default()),
             Operation::IsReserved => self.main()?.is_reserved().map(Answer::flag),
             Operation::Control => self.control(ControlKind::of(a).ok_or_else(unexpected)?, b),
             Operation::Pragma => self.pragma(a & 1 != 0, call.data),
@@ -335,7 +325,15 @@ impl Served {
     fn lock(&mut self, to: Level) -> Result<Answer> {
         let main = self.main()?;
         if to == Level::Exclusive { main.lock_alone() } else { main.lock(to) }?;
+        self.end_read_by_seat();
         Ok(Answer::flag(self.database.db().shared().is_multi_process()))
+    }
+
+    fn unlock(&mut self, to: Level) -> Result<()> {
+        if to == Level::None {
+            self.end_read_by_seat();
+        }
+        self.main()?.unlock(to)
     }
 
     /// The path of the journal or the log.
@@ -362,6 +360,7 @@ impl Served {
         if file == FileOf::Main {
             self.companions = [None, None];
             self.leave_memory();
+            self.end_read_by_seat();
             return self.main.take().map_or(Ok(()), |main| main.close());
         }
         let handle = self.companions.get_mut((file as usize).wrapping_sub(1)).and_then(Option::take);
@@ -420,17 +419,9 @@ impl Served {
         Ok(Answer { flag: is_there, sends_memory, ..Answer::value(epoch) })
     }
 
-    fn leave_memory(&mut self) {
-        if let Some(memory) = self.memory.take() {
-            if let (Some(board), Some(seat)) = (self.database.board(), self.seat) {
-                board.clear(seat);
-            }
-            self.database.wal_index().leave_member(memory.epoch);
-        }
-    }
-
     /// The stream has ended. A member that has closed its file has nothing left.
     pub(super) fn end(mut self) {
+        self.end_read_by_seat();
         if let Some(main) = self.main.take() {
             let abandoned = caught(|| main.abandon());
             if let Err(Error::Panic(text)) = &abandoned {
@@ -441,14 +432,6 @@ impl Served {
         }
         self.note_busy();
         self.leave_seat();
-    }
-
-    fn leave_seat(&mut self) {
-        // It only grows and shrinks by one for each connection.
-        self.database.db().counters().members.fetch_sub(1, Ordering::Relaxed);
-        if let Some(seat) = self.seat.take() {
-            self.database.wal_index().leave_seat(seat);
-        }
     }
 }
 
@@ -502,8 +485,7 @@ fn sleep(time: Duration) -> bool {
 }
 
 mod held;
-mod lending;
-pub(super) use lending::{await_return, lend};
+mod seat;
 #[cfg(test)]
 mod tests;
 mod turn;

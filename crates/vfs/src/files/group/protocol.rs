@@ -97,7 +97,7 @@ operations! {
     TakeTurn = 21,
     /// Takes the lock of a reader, and, for a statement that is going to write, its turn and the lock of a writer, too. `a` and `b` are the moment of
     /// the pages that the member keeps; the data says what the statement is, and whether page 1 is one of them (1). Bits of the value are
-    /// [`HOLDS`] and [`RESERVED`]. Where it holds, the data is what has changed (`batch`).
+    /// [`HOLDS`] and [`RESERVED`]. Where it holds, the data is what has changed (`batch`). A lock that the member has by its seat is this one from now on.
     Begin = 22,
     /// Commits what a member has held (`batch`). Bits of `a` are [`SYNC_WANTED`] and others. The value is how many commits there were.
     Commit = 23,

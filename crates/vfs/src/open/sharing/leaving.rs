@@ -132,6 +132,8 @@ fn bring_home(database: &OpenDatabase) -> Result<()> {
 /// The files are others' as well from now on. Everything is in them.
 fn let_others_in(database: &OpenDatabase, level: Level, locks: &mut LockChange<'_>) -> Result<()> {
     handover::forget_memory(database);
+    // Members that read by their seats: with their end the lock on the file goes back.
+    database.locks.ask_for_ends();
     // Until the end, a failure leaves a database that the next lock takes over as after a crash.
     database.sharing().keeps_owner_lock.store(true, Ordering::Relaxed);
     let db = &database.db;

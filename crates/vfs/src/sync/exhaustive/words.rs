@@ -77,6 +77,10 @@ macro_rules! word {
                 access(order, true);
                 self.0.fetch_max(value, order)
             }
+            fn replace(&self, from: $value, to: $value, order: Ordering) -> bool {
+                access(order, true);
+                self.0.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+            }
         }
     };
 }

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 /// The words of a board with a few seats.
 #[derive(Default)]
 pub(crate) struct FewWords<S = AtomicU8, N = AtomicU64> {
-    numbers: [N; 5],
+    numbers: [N; 7],
     gate: Gate<S>,
+    file_gate: Gate<S>,
     seats: [Announcement<S>; 2],
+    file_seats: [Announcement<S>; 2],
 }
 
 impl<S: Word<u8>, N: Word<u64>> Words for FewWords<S, N> {
@@ -28,6 +30,14 @@ impl<S: Word<u8>, N: Word<u64>> Words for FewWords<S, N> {
 
     fn seat(&self, number: usize) -> &Announcement<S> {
         &self.seats[number]
+    }
+
+    fn file_gate(&self) -> &Gate<S> {
+        &self.file_gate
+    }
+
+    fn file_seat(&self, number: usize) -> &Announcement<S> {
+        &self.file_seats[number]
     }
 }
 

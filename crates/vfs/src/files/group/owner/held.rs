@@ -38,8 +38,12 @@ impl Served {
         let bytes = message.len();
         self.buffer = message;
         match told {
-            Ok(true) => Ok(Answer { bytes, ..Answer::value(HOLDS | reserved) }),
+            Ok(true) => {
+                self.end_read_by_seat();
+                Ok(Answer { bytes, ..Answer::value(HOLDS | reserved) })
+            }
             Ok(false) => {
+                self.end_read_by_seat();
                 // SQLite asks for what it wants: in WAL mode it keeps the lock.
                 if is_reserved {
                     self.main()?.unlock(Level::Shared)?;
@@ -85,6 +89,7 @@ impl Served {
                 main.read(page, u64::from(number - 1) * page_bytes as u64)
             })?;
         }
+        self.show(now);
         Ok(message.len() < MOST_BYTES / 2)
     }
 
