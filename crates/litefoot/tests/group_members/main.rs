@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `kit` | starting processes, and looking for what they have acknowledged |
 //! | `together` | members as connections of the owner's, and as stock SQLite |
+//! | `seats` | members that read without a message, where there is no log |
 //! | `ends` | members and owners that are killed, stopped, or end |
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
@@ -16,7 +17,7 @@
 mod containers;
 mod ends;
 mod kit;
-mod reading;
+mod seats;
 mod strangers;
 mod together;
 

@@ -175,6 +175,14 @@ fn let_others_in_beside_snapshots(
     Ok(())
 }
 
+#[cfg(test)]
+impl OpenDatabase {
+    /// Others are let in, beside whatever may stay inside; `false` where something may not.
+    pub(crate) fn leave_of_test(&self) -> bool {
+        leave(self, Duration::ZERO)
+    }
+}
+
 /// Gives back on the files what no handle has any more: a reader that left during the change may have told the memory only.
 pub(super) fn trim_locks(database: &OpenDatabase) {
     let file_locks = &database.sharing().file_locks;

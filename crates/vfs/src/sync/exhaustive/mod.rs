@@ -8,6 +8,7 @@
 //! exclusive holder see each other. Where one of the two is weaker, there is no fence, and the models fail.
 
 mod epochs;
+mod file_seats;
 mod promises;
 mod queue;
 mod seats;

@@ -464,4 +464,5 @@ fn writers_take_their_turns_before_they_read() {
     assert_eq!(begin(&mut other, Moment::default(), Shows::Outcome).0, HOLDS | RESERVED);
 }
 
+mod seats;
 mod shared_syncs;

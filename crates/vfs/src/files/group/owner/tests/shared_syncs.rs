@@ -72,6 +72,9 @@ fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
         come(next, &mut other, &database);
         let is_settled = !matches!(next, Next::Nobody | Next::Writer | Next::Checkpoint);
         assert_eq!(database.rollback_log().syncs().unsettled().is_none(), is_settled, "{next:?}");
+        let now = database.db().shared().changes().now();
+        let is_shown = database.board().unwrap().may_show(now);
+        assert_eq!(is_shown, matches!(next, Next::Reader | Next::Begin), "{next:?}");
         let found = after_power_cuts(&medium);
         assert_eq!(found, expected, "{next:?}");
         one.0.main().unwrap().await_owed_sync(owed).unwrap();
