@@ -183,13 +183,13 @@ impl<M: Words> Board<M> {
     }
 
     /// Without a log a reader may begin by its seat: that moment is the present one, and everything in it is durable.
-    pub(super) fn show(&self, moment: Moment) {
+    pub(crate) fn show(&self, moment: Moment) {
         self.word(SHOWN_COMMITS).store(moment.commits, Ordering::SeqCst);
         self.word(SHOWN_EPOCH).store(moment.epoch, Ordering::SeqCst);
     }
 
     /// Readers ask the owner from now on.
-    pub(super) fn hide(&self) {
+    pub(crate) fn hide(&self) {
         if self.word(SHOWN_EPOCH).load(Ordering::Relaxed) != 0 {
             self.word(SHOWN_EPOCH).store(0, Ordering::SeqCst);
         }

@@ -151,7 +151,10 @@ mod tests {
             let now = changes.now();
             assert!(!board.may_show(now), "{what}");
             changes.show(Moment { commits: now.commits + 1, ..now }, || true);
-            assert!(!board.may_show(Moment { commits: now.commits + 1, ..now }), "{what}: it is not the present");
+            assert!(
+                !board.may_show(Moment { commits: now.commits + 1, ..now }),
+                "{what}: it is not the present"
+            );
             changes.show(now, || false);
             assert!(!board.may_show(now), "{what}");
             changes.show(now, || true);

@@ -135,11 +135,14 @@ impl Seats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::file_seats::SeatLock;
     use crate::sync::group_board::of_test::board;
+    use crate::sync::group_changes::Moment;
     use std::iter;
     use std::sync::atomic::{AtomicU8, AtomicU64};
 
     const SLOT: u8 = 0b1000;
+    const NOW: Moment = Moment { epoch: 1, commits: 0 };
 
     #[test]
     fn slots_are_taken_where_nobody_has_one() {
@@ -188,7 +191,10 @@ mod tests {
         let (board, mut seats) = (board::<AtomicU8, AtomicU64>(), Seats::default());
         assert_eq!([seats.take(&board), seats.take(&board)], [Some(0), Some(1)]);
         assert!(board.share(0, SLOT, 0, true) && board.share(1, 1, 0, true));
+        board.show(NOW);
+        assert_eq!(board.read(0, NOW), SeatLock::Shared);
         seats.leave(&board, 0);
+        assert!(!board.reads(0));
         assert_eq!((board.shared_slots(seats.count()), seats.take(&board)), (1, Some(0)));
         assert_eq!(seats.count(), 2);
     }

@@ -10,6 +10,7 @@
 //! 3. A transaction that goes on to write has its lock in the owner first, while the seat still has it.
 
 use crate::error::{Error, Result};
+use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
 use crate::files::group::batch::News;
@@ -18,7 +19,6 @@ use crate::files::group::member_file::MemberFile;
 use crate::files::group::member_rollback::unexpected;
 use crate::files::group::protocol::{FileOf, HOLDS, Operation};
 use crate::files::group::statement;
-use crate::ffi::connection::Connection;
 use crate::sync::file_seats::SeatLock;
 use crate::sync::lock_table::Level;
 
@@ -54,7 +54,8 @@ impl MemberFile {
             self.channel.board().is_some_and(|(board, _)| board.may_show(moment))
         };
         // A journal or a log that the owner has open is one that it has to be asked for.
-        let has_files = || [FileOf::Journal, FileOf::Wal].iter().any(|file| self.link.open_flags(*file).is_some());
+        let has_files =
+            || [FileOf::Journal, FileOf::Wal].iter().any(|file| self.link.open_flags(*file).is_some());
         self.receives_file_controls
             && is_shown()
             && !has_files()

@@ -198,6 +198,9 @@ mod tests {
     use super::*;
     use crate::memory::spill_file::tests::make_spill;
     use crate::open::database::DatabaseSetup;
+    use crate::sync::file_seats::SeatLock;
+    use crate::sync::group_board::Board;
+    use crate::sync::group_changes::Moment;
     use crate::sync::owner_lock::{LOCK_BYTES, LOCK_OFFSET};
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{FileKind, Medium, OpenMode, RangeLock};
@@ -236,6 +239,21 @@ mod tests {
             assert_eq!(may(1, 1, RangeLock::Exclusive), others_reserve);
             assert!(!may(2, 510, RangeLock::Exclusive), "{level:?} is inside");
         }
+    }
+
+    #[test]
+    fn a_member_that_reads_by_its_seat_stays_protected_where_a_change_has_failed() {
+        let (database, others) = failed_beside(Level::None);
+        let (board, now) = (Arc::new(Board::new().unwrap()), Moment { epoch: 1, commits: 0 });
+        board.set_open(true);
+        board.show(now);
+        database.locks().sit(&board, 3);
+        assert_eq!(board.read(3, now), SeatLock::Shared);
+        crate::open::sharing::release_unless_needed(&database).unwrap();
+        crate::open::sharing::join(&database).unwrap();
+        let is_free = others.lock_range(LOCK_OFFSET + 2, LOCK_BYTES - 2, RangeLock::Exclusive).unwrap();
+        assert!(database.is_multi_process() && !is_free);
+        assert!(!board.unread(3), "the owner has to hear of its end");
     }
 
     /// A reader that goes on meanwhile asks for one of the two.

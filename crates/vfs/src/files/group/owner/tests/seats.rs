@@ -160,22 +160,41 @@ fn a_moment_is_not_shown_where_a_transaction_is_not_held() {
 
 #[test]
 fn strangers_that_are_let_in_find_the_lock_of_a_seat_on_the_file() {
-    let medium = SimMedium::new();
-    let (_vfs, database, mut reader) = held_group_on(&medium);
+    for dies in [false, true] {
+        let medium = SimMedium::new();
+        let (_vfs, database, mut reader) = held_group_on(&medium);
+        let now = told(&mut reader);
+        assert_eq!(read(&database, &reader, now), SeatLock::Shared);
+        let stranger = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+        assert!(database.leave_of_test());
+        let may_write = || {
+            let (at, bytes) = (LOCK_OFFSET + 2, LOCK_BYTES - 2);
+            let is_free = stranger.lock_range(at, bytes, RangeLock::Exclusive).unwrap();
+            stranger.lock_range(at, bytes, RangeLock::None).unwrap();
+            is_free
+        };
+        assert!(database.is_multi_process() && !may_write(), "a member reads");
+        assert_eq!(first_byte(&mut reader, 2), 2);
+        if dies {
+            reader.0.end();
+        } else {
+            assert!(!board(&database).unread(reader.0.seat.unwrap()), "the owner has to hear of its end");
+            reader.main(Operation::Unlock, Level::None as u64, 0);
+            assert_eq!(read(&database, &reader, now), SeatLock::Refused);
+        }
+        assert!(may_write(), "{dies}");
+    }
+}
+
+#[test]
+fn a_member_that_goes_on_to_write_beside_strangers_does_so_call_by_call() {
+    let (_vfs, database, mut reader) = held_group();
     let now = told(&mut reader);
     assert_eq!(read(&database, &reader, now), SeatLock::Shared);
-    let stranger = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
     assert!(database.leave_of_test());
-    let may_write = || {
-        let (at, bytes) = (LOCK_OFFSET + 2, LOCK_BYTES - 2);
-        let is_free = stranger.lock_range(at, bytes, RangeLock::Exclusive).unwrap();
-        stranger.lock_range(at, bytes, RangeLock::None).unwrap();
-        is_free
-    };
-    assert!(database.is_multi_process() && !may_write(), "a member reads");
-    assert_eq!(first_byte(&mut reader, 2), 2);
-    assert!(!board(&database).unread(reader.0.seat.unwrap()), "the owner has to hear of its end");
-    reader.main(Operation::Unlock, Level::None as u64, 0);
-    assert!(may_write());
-    assert_eq!(read(&database, &reader, now), SeatLock::Refused);
+    assert_eq!(begin(&mut reader, now, Shows::Always), (0, None));
+    assert!(!board(&database).reads(reader.0.seat.unwrap()));
+    for level in [Level::Reserved, Level::Exclusive] {
+        reader.main(Operation::Lock, level as u64, 0);
+    }
 }
