@@ -44,7 +44,9 @@ fn what_is_read_again_costs_no_message_and_is_what_was_committed_last() {
             member.run(&there_are(n + 1));
         }
         // Its own commit is one as well.
-        member.run("INSERT INTO t VALUES(1, 1, 'b')");
+        assert_eq!(calls(&db, || member.run(&there_are(4))), 0, "{mode}");
+        // It waits for its turn before it reads, as ever.
+        assert_eq!(calls(&db, || member.run("INSERT INTO t VALUES(1, 1, 'b')")), 3, "{mode}");
         for _ in 0..3 {
             member.run(&there_are(5));
         }
@@ -113,6 +115,22 @@ fn a_read_by_a_seat_goes_on_to_write_and_nobody_commits_in_between() {
     }
 }
 
+/// SQLite refuses to write to a file that it could not find again.
+#[test]
+fn a_read_by_a_seat_does_not_go_on_to_write_where_the_file_has_lost_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = create(&directory, "delete");
+    let mut member = Process::start("obey", &path, 1);
+    member.run(&there_are(0));
+    assert_eq!(calls(&db, || member.run(&format!("BEGIN; {}", there_are(0)))), 0, "by its seat");
+    std::fs::rename(&path, directory.path().join("moved.db")).unwrap();
+    member.run(&there_are(0));
+    member.tell("INSERT INTO t VALUES(1, 1, 'a')");
+    let refused = member.await_answer();
+    assert!(refused.contains("readonly"), "{refused}");
+    member.run("ROLLBACK");
+}
+
 #[test]
 fn an_owner_that_ends_in_order_waits_for_a_read_by_a_seat_that_goes_on_to_write() {
     let directory = tempfile::tempdir().unwrap();
@@ -143,6 +161,7 @@ fn what_is_kept_of_an_owner_that_was_killed_is_read_no_more() {
         drop((db, vfs));
         let owner = Process::start("obey", &path, 1);
         let mut member = Process::start("obey", &path, 2);
+        member.run("PRAGMA busy_timeout=20000");
         for _ in 0..3 {
             member.run(&there_are(0));
         }
@@ -152,7 +171,6 @@ fn what_is_kept_of_an_owner_that_was_killed_is_read_no_more() {
         stranger.busy_timeout(Duration::from_secs(20)).unwrap();
         insert(&stranger, 1).unwrap();
         drop(stranger);
-        member.run("PRAGMA busy_timeout=20000");
         member.run(&there_are(1));
         let (_vfs, db) = open(&path);
         insert(&db, 2).unwrap();

@@ -17,7 +17,7 @@ use crate::files::group::batch::News;
 use crate::files::group::held_txn::HeldPages;
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::member_rollback::unexpected;
-use crate::files::group::protocol::{FileOf, HOLDS, Operation};
+use crate::files::group::protocol::{HOLDS, Operation};
 use crate::files::group::statement;
 use crate::sync::file_seats::SeatLock;
 use crate::sync::lock_table::Level;
@@ -53,13 +53,8 @@ impl MemberFile {
             let moment = self.link.txn.lock().kept.moment();
             self.channel.board().is_some_and(|(board, _)| board.may_show(moment))
         };
-        // A journal or a log that the owner has open is one that it has to be asked for.
-        let has_files =
-            || [FileOf::Journal, FileOf::Wal].iter().any(|file| self.link.open_flags(*file).is_some());
-        self.receives_file_controls
-            && is_shown()
-            && !has_files()
-            && self.link.known_handle().is_some_and(Connection::only_reads)
+        // One that writes waits for its turn before it reads.
+        is_shown() && self.link.known_handle().is_some_and(Connection::only_reads)
     }
 
     /// Gives up what the seat has; `false` where the owner has to be told.
