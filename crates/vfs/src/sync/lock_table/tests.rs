@@ -229,3 +229,17 @@ fn the_first_member_finds_the_gate_as_it_is() {
     table.unlock(&slot, None);
     assert!(board.may_show(now));
 }
+
+#[test]
+fn a_forked_child_leaves_the_board_of_its_parent_alone() {
+    let now = Moment { epoch: 1, commits: 0 };
+    let (table, board) = (LockTable::default(), Arc::new(Board::new().unwrap()));
+    let parent = fork::generation().wrapping_sub(1);
+    let members = Members { board: board.clone(), seats: AtomicUsize::new(1), generation: parent };
+    assert!(table.members.set(members).is_ok());
+    let slot = table.new_reader_slot();
+    board.set_open(true);
+    board.show(now);
+    assert_eq!(board.read(0, now), SeatLock::Shared);
+    assert!(table.lock(&slot, Exclusive) && board.may_show(now));
+}
