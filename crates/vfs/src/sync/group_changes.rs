@@ -145,7 +145,8 @@ mod tests {
         let (changes, board) = (GroupChanges::default(), Arc::new(Board::new().unwrap()));
         changes.begin_board(board.clone());
         board.set_open(true);
-        let cases: [(fn(&GroupChanges), &str); 2] =
+        type Change = fn(&GroupChanges);
+        let cases: [(Change, &str); 2] =
             [(|changes| changes.note(1..=1), "a commit"), (GroupChanges::forget, "anything")];
         for (change, what) in cases {
             let now = changes.now();
