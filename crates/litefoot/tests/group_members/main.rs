@@ -26,6 +26,7 @@ use litefoot::rusqlite::Connection;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the other processes do; nothing where this is the test's own process.
 #[test]
@@ -48,19 +49,39 @@ fn another_process() {
                 }
             }
         }
+        // Reads until its input ends: transactions are whole, and none goes away.
+        "read" => read_until_told(&db),
         other => panic!("{other}"),
     }
 }
 
-fn write_until_told(db: &Connection, path: &Path, writer: i64) {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    static ENDS: AtomicBool = AtomicBool::new(false);
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// Hears of the end of the input.
+fn listen() {
     std::thread::spawn(|| {
         for line in std::io::stdin().lines() {
             drop(line);
         }
         ENDS.store(true, Ordering::Release);
     });
+}
+
+fn read_until_told(db: &Connection) {
+    listen();
+    let (mut reads, mut last) = (0, 0);
+    let mut statement =
+        db.prepare("SELECT (SELECT n FROM sums), (SELECT count(*) FROM t WHERE n % 7 = 0)").unwrap();
+    while !ENDS.load(Ordering::Acquire) {
+        let (sum, count): (i64, i64) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert!(sum == count && count >= last, "{sum}, {count} behind {last}");
+        (reads, last) = (reads + 1, count);
+    }
+    println!("reads: {reads}");
+}
+
+fn write_until_told(db: &Connection, path: &Path, writer: i64) {
+    listen();
     let mut log = OpenOptions::new()
         .create(true)
         .append(true)

@@ -154,6 +154,49 @@ fn an_owner_that_ends_in_order_waits_for_a_read_by_a_seat_that_goes_on_to_write(
 
 #[test]
 #[ignore = "processes that die beside others: cargo xtask members"]
+fn readers_see_whole_transactions_beside_writers_and_strangers() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        let mut writer = Process::start("obey", &path, 1);
+        let readers: Vec<_> = (2..4).map(|number| Process::start("read", &path, number)).collect();
+        let insert = |n: i64| {
+            format!(
+                "BEGIN IMMEDIATE; INSERT INTO t VALUES(0, {}, 'a'); UPDATE sums SET n = n + 1; COMMIT",
+                7 * n
+            )
+        };
+        let before = metric_or_zero(&db, "member_calls");
+        for n in 0..300 {
+            if n % 2 == 0 {
+                db.execute_batch(&insert(n)).unwrap()
+            } else {
+                writer.run(&insert(n))
+            }
+            std::thread::sleep(Duration::from_micros(700));
+            if n % 100 == 50 {
+                let stranger = Connection::open(&path).unwrap();
+                stranger.busy_timeout(Duration::from_secs(20)).unwrap();
+                stranger.execute_batch(&insert(1000 + n)).unwrap();
+                drop(stranger);
+                await_owned(&db);
+            }
+        }
+        let calls = metric_or_zero(&db, "member_calls") - before;
+        writer.end();
+        let mut reads = 0;
+        for reader in readers {
+            let said = reader.end_with_output();
+            let number = said.split("reads: ").nth(1).and_then(|rest| rest.split_whitespace().next());
+            reads += number.unwrap().parse::<i64>().unwrap();
+        }
+        assert!(calls < 2 * reads, "{mode}: {calls} calls for {reads} reads, some by seats");
+        assert_eq!(count(&db), 303, "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "processes that die beside others: cargo xtask members"]
 fn what_is_kept_of_an_owner_that_was_killed_is_read_no_more() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();
