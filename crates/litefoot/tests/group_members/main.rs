@@ -17,6 +17,7 @@
 mod containers;
 mod ends;
 mod kit;
+mod reading;
 mod seats;
 mod strangers;
 mod together;

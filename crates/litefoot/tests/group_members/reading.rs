@@ -83,6 +83,10 @@ fn a_member_reads_what_is_in_the_file_without_messages() {
     for mode in ["delete", "wal"] {
         let mut group = Group::new(mode);
         group.run("PRAGMA wal_checkpoint(TRUNCATE)");
+        // The next one begins without a message.
+        let first: i64 =
+            group.member.query_row("SELECT n FROM rows WHERE id = 1", [], |row| row.get(0)).unwrap();
+        assert_eq!(first, 0, "{mode}");
         group.check("at first");
         let before = group.calls();
         group.check("once more");

@@ -485,6 +485,8 @@ fn sleep(time: Duration) -> bool {
 }
 
 mod held;
+mod lending;
+pub(super) use lending::{await_return, lend};
 mod seat;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //! 1. The file is lent where it has every page that is not marked: it has no tier, and is not read past the system's cache.
-//! 2. The marks are opened by a member's handle that has the lock of a reader, in a rollback-journal mode.
+//! 2. The marks are opened for a member that has the lock of a reader, in a rollback-journal mode.
 //! 3. The stream by which a process has borrowed the file says nothing further. Its end tells that process to close the file.
 
 use super::{Answer, Served};
@@ -39,7 +39,7 @@ impl Served {
     pub(super) fn open_marks(&mut self) -> Result<()> {
         let database = self.database.clone();
         let are_closed = database.db().shared().unwritten().is_some_and(|unwritten| !unwritten.are_open());
-        if are_closed && self.main()?.reads_held() {
+        if are_closed && (self.main()?.reads_held() || self.reads_by_seat()) {
             database.rollback_log().open_to_members(database.db());
         }
         Ok(())

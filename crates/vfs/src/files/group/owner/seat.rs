@@ -26,11 +26,13 @@ impl Served {
 
     /// True if the member is in a transaction, by its locks, its slots, or its seat.
     pub(super) fn is_in_transaction(&self) -> bool {
-        let by_seat = |seat| {
-            let reads = self.database.board().is_some_and(|board| board.reads(seat));
-            reads || self.database.wal_index().is_shared_by(seat)
-        };
-        self.is_busy || self.seat.is_some_and(by_seat)
+        let has_slots = |seat| self.database.wal_index().is_shared_by(seat);
+        self.is_busy || self.reads_by_seat() || self.seat.is_some_and(has_slots)
+    }
+
+    /// True if the member has the lock of a reader by its seat.
+    pub(super) fn reads_by_seat(&self) -> bool {
+        self.seat.zip(self.database.board()).is_some_and(|(seat, board)| board.reads(seat))
     }
 
     /// Members that are told that moment may begin by their seats, as long as it is the present one. This one has SHARED, and neither a journal nor a
