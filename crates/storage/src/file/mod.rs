@@ -376,6 +376,11 @@ pub trait Medium: Send + Sync {
     /// `path` is not followed: see [`Medium::absolute`].
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>>;
 
+    /// The same, where nothing has to be waited for: `None` where another process has a lease on the file. That process has been told.
+    fn open_at_once(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        self.open(path, kind, mode).map(Some)
+    }
+
     /// The same place for what belongs to an open database: files created through it get the database's mode and
     /// owner. `None` where files have neither.
     fn for_database(&self, _database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {

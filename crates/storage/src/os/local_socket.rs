@@ -9,13 +9,14 @@
 //! 2. The system says which process and which user is at the other end ([`Peer`]); nobody can say so falsely.
 //! 3. The end of a process ends its streams. A forked child has none of its parent's sockets ([`crate::fork`]).
 //! 4. No signal is sent to the process, and a signal that it gets interrupts nothing here.
+//! 5. A listener can be given to another process. Its name is free at no time, and nobody takes the one before for the one behind it.
 
 use super::socket_file::{self, SocketFile};
 use crate::fork::LockedFile;
 use crate::sync::Mutex;
 use std::io;
 use std::mem::{offset_of, size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -192,9 +193,9 @@ impl LocalListener {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(None),
             bound => bound?,
         };
-        // SAFETY: a plain system call.
-        check(unsafe { libc::listen(socket.raw(), BACKLOG) })?;
-        Ok(Some(LocalListener { socket, file: Mutex::new(None) }))
+        let listener = LocalListener { socket, file: Mutex::new(None) };
+        listener.listen()?;
+        Ok(Some(listener))
     }
 
     /// Waits for a stream.
@@ -216,10 +217,41 @@ impl LocalListener {
     /// # Errors
     /// As for [`LocalListener::accept`].
     pub fn accept_waiting(&self) -> io::Result<Option<LocalSocket>> {
+        if self.is_awaited(Duration::ZERO)? { self.accept().map(Some) } else { Ok(None) }
+    }
+
+    /// True if a stream waits to be accepted, or comes within a time.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn is_awaited(&self, within: Duration) -> io::Result<bool> {
         let mut waits = libc::pollfd { fd: self.socket.raw(), events: libc::POLLIN, revents: 0 };
+        let ms = libc::c_int::try_from(within.as_millis()).unwrap_or(libc::c_int::MAX);
         // SAFETY: one structure, which outlives the call.
-        let count = uninterrupted(|| unsafe { libc::poll(&raw mut waits, 1, 0) as isize })?;
-        if count == 0 { Ok(None) } else { self.accept().map(Some) }
+        let count = uninterrupted(|| unsafe { libc::poll(&raw mut waits, 1, ms) as isize })?;
+        Ok(count > 0)
+    }
+
+    /// The listener that another process has sent, as this process's: whoever connects from now on finds this process at the other end. Streams that
+    /// wait have found the other one, and are ended.
+    ///
+    /// # Errors
+    /// Errors of the system; it is no listener.
+    pub fn taken_over(descriptor: OwnedFd) -> io::Result<LocalListener> {
+        let listener = LocalListener { socket: Socket::of(descriptor), file: Mutex::new(None) };
+        listener.listen()?;
+        while listener.accept_waiting()?.is_some() {}
+        Ok(listener)
+    }
+
+    /// Its descriptor, for the process that is to take it over.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.descriptor.as_fd()
+    }
+
+    fn listen(&self) -> io::Result<()> {
+        // SAFETY: a plain system call.
+        check(unsafe { libc::listen(self.socket.raw(), BACKLOG) }).map(drop)
     }
 
     /// Accepts no more, and its file is gone; a thread that waits for a stream goes on with an error.

@@ -38,7 +38,7 @@ pub use closings::Closings;
 pub use lent_file::LentFile;
 pub use local_socket::{LocalListener, LocalName, LocalSocket, Peer};
 use names::Links;
-use opening::Rights;
+use opening::{AtLease, Rights};
 use os_file::open_file;
 use resolve::resolve;
 pub use shared_memory::NamelessMemory;
@@ -62,7 +62,14 @@ impl OsMedium {
 
 impl Medium for OsMedium {
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        open_file(path, kind, mode, || None)
+        open_file(path, kind, mode, AtLease::Waits, || None)
+    }
+
+    fn open_at_once(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Option<Arc<dyn File>>> {
+        match open_file(path, kind, mode, AtLease::Fails, || None) {
+            Err(error) if error.source.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            opened => opened.map(Some),
+        }
     }
 
     fn for_database(&self, database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {
@@ -157,6 +164,6 @@ impl Medium for DatabaseMedium {
     pass_on!(system: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        open_file(path, kind, mode, || self.rights())
+        open_file(path, kind, mode, AtLease::Waits, || self.rights())
     }
 }

@@ -61,14 +61,25 @@ impl Rights {
     }
 }
 
+/// What an open does about another process's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtLease {
+    /// It waits until the lease is given back.
+    Waits,
+    /// It fails with `WouldBlock`. The holder has been told.
+    Fails,
+}
+
 /// Opens a file; `rights` are those of its database, where it is known.
 pub(super) fn open(
     path: &Path,
     kind: FileKind,
     mode: OpenMode,
+    at_lease: AtLease,
     rights: impl Fn() -> Option<Rights>,
 ) -> io::Result<(File, Metadata)> {
     let create = || create(path, kind, rights());
+    let existing = |path, write| existing(path, write, at_lease);
     let file = match mode {
         OpenMode::ReadOnly => existing(path, false)?,
         OpenMode::ReadWrite => existing(path, true)?,
@@ -109,10 +120,15 @@ fn options(write: bool) -> OpenOptions {
     options
 }
 
-fn existing(path: &Path, write: bool) -> io::Result<File> {
+fn existing(path: &Path, write: bool, at_lease: AtLease) -> io::Result<File> {
     let attempt = || options(write).open(path);
     #[cfg(target_os = "linux")]
-    let attempt = || leased::open(path, write, attempt);
+    let attempt = || match at_lease {
+        AtLease::Waits => leased::open(path, write, attempt),
+        AtLease::Fails => attempt(),
+    };
+    #[cfg(not(target_os = "linux"))]
+    let _ = at_lease;
     above_standard_streams(attempt()?)
 }
 
@@ -200,7 +216,7 @@ mod tests {
             for (kind, name) in LOGS {
                 for (path, known) in [(name, None), ("elsewhere", Some(rights))] {
                     let path = directory.path().join(path);
-                    let (_, made) = open(&path, kind, OpenMode::CreateNew, || known).unwrap();
+                    let (_, made) = open(&path, kind, OpenMode::CreateNew, AtLease::Waits, || known).unwrap();
                     let made_rights = (made.mode() & RIGHTS, made.uid(), made.gid());
                     assert_eq!(made_rights, (mode, rights.user, rights.group), "{kind:?} {}", path.display());
                     fs::remove_file(&path).unwrap();
@@ -217,7 +233,7 @@ mod tests {
         for (kind, name) in LOGS {
             let path = directory.path().join(name);
             let tried =
-                |mode| open(&path, kind, mode, || None).map(drop).map_err(|error| error.raw_os_error());
+                |mode| open(&path, kind, mode, AtLease::Waits, || None).map(drop).map_err(|error| error.raw_os_error());
             for to in [&target, &dangling] {
                 symlink(to, &path).unwrap();
                 for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Create, OpenMode::CreateNew] {
@@ -225,7 +241,7 @@ mod tests {
                 }
                 fs::remove_file(&path).unwrap();
             }
-            let (file, _) = open(&path, kind, OpenMode::Create, || None).unwrap();
+            let (file, _) = open(&path, kind, OpenMode::Create, AtLease::Waits, || None).unwrap();
             assert_eq!(tried(OpenMode::CreateNew), Err(Some(libc::EEXIST)), "{kind:?}");
             // SAFETY: asks only.
             let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };

@@ -15,7 +15,7 @@ use super::aligned::{Aligned, DIRECT_ALIGNMENT};
 #[cfg(target_os = "linux")]
 use super::lease::Lease;
 use super::mapped::{Mapping, MappingKind};
-use super::opening::{self, Rights};
+use super::opening::{self, AtLease, Rights};
 use super::{shared_memory, stamp};
 use crate::file::{
     DeviceError, File, FileId, FileKind, Guarantees, LeaseAnswer, OnBreak, OpenMode, Operation, RangeLock,
@@ -49,9 +49,10 @@ pub(super) fn open_file(
     path: &Path,
     kind: FileKind,
     mode: OpenMode,
+    at_lease: AtLease,
     rights: impl Fn() -> Option<Rights>,
 ) -> Result<Arc<dyn File>> {
-    let opened = opening::open(path, kind, mode, rights);
+    let opened = opening::open(path, kind, mode, at_lease, rights);
     let (file, metadata) = opened.map_err(|error| DeviceError::new(Operation::Open, path, error))?;
     Ok(Arc::new(OsFile {
         file,

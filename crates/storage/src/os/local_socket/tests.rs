@@ -142,3 +142,23 @@ fn a_forked_child_does_not_keep_a_stream_open() {
         libc::waitpid(child, std::ptr::null_mut(), 0);
     }
 }
+
+#[test]
+fn a_listener_that_is_given_away_is_free_at_no_time_and_who_waits_comes_again() {
+    let (name, way) = (name("given"), name("way"));
+    let ends = LocalListener::bind(&way).unwrap().unwrap();
+    let (here, there) = (LocalSocket::connect(&way).unwrap().unwrap(), ends.accept().unwrap());
+    let given = LocalListener::bind(&name).unwrap().unwrap();
+    let early = LocalSocket::connect(&name).unwrap().unwrap();
+    there.send(b"x", Some(given.descriptor())).unwrap();
+    drop(given);
+    let descriptor = here.receive(&mut [0]).unwrap().1.unwrap();
+    let listener = LocalListener::taken_over(descriptor).unwrap();
+    assert_eq!(early.receive(&mut [0]).map_or(0, |(count, _)| count), 0, "it is to come again");
+    assert!(LocalListener::bind(&name).unwrap().is_none(), "the name was free at no time");
+    let _late = LocalSocket::connect(&name).unwrap().unwrap();
+    assert!(listener.is_awaited(Duration::ZERO).unwrap() && listener.accept_waiting().unwrap().is_some());
+    assert!(!listener.is_awaited(Duration::from_millis(1)).unwrap());
+    let file = tempfile::tempfile().unwrap();
+    assert!(LocalListener::taken_over(file.into()).is_err());
+}
