@@ -118,7 +118,7 @@ fn refused_opens_say_which_file_and_what_to_do() {
         (format!("file:{base}/a.db?litefoot_shard=1"), vec!["a.db", "unknown option \"shard\"", "sharing"]),
         (
             format!("file:{base}/a.db?sharing=maybe"),
-            vec!["a.db", "sharing takes auto, group, exclusive or passthrough"],
+            vec!["a.db", "sharing takes auto, group, separate, exclusive or passthrough"],
         ),
         (format!("{base}/missing/a.db"), vec!["missing/a.db", "the directory must exist"]),
         (format!("{base}"), vec!["directory: name a file in it"]),

@@ -314,15 +314,16 @@ const KNOWN: &[Known] = &[
     },
     one_of!(
         sharing,
-        "auto, group, exclusive or passthrough",
+        "auto, group, separate, exclusive or passthrough",
         "`auto`: litefoot's commits while this process is the only one that has the database open, SQLite's own protocol \
          while others have. `group`: as `auto`, and processes that say `group`, too, are no others: the first of them \
-         commits for all. `exclusive`: other processes find the database locked. `passthrough`: SQLite's own VFS, without \
-         litefoot's commits",
+         commits for all. `separate`: as `auto`, and never one of a group. `exclusive`: other processes find the database locked. \
+         `passthrough`: SQLite's own VFS, without litefoot's commits",
         "several processes with litefoot write the database (`group`), and some without it all the time (`passthrough`); nobody \
          else shall read or write it (`exclusive`)",
         "auto" => Sharing::Auto,
         "group" => Sharing::Group,
+        "separate" => Sharing::Separate,
         "exclusive" => Sharing::Exclusive,
         "passthrough" => Sharing::Passthrough,
     ),
@@ -416,7 +417,7 @@ mod tests {
             ("", Ok(false)),
             ("sharing=passthrough", Ok(true)),
             ("sharing=passthrough&sharing=auto", Ok(false)),
-            ("sharing=maybe", Err("sharing takes auto, group, exclusive or passthrough")),
+            ("sharing=maybe", Err("sharing takes auto, group, separate, exclusive or passthrough")),
             ("shard=1", Err("unknown option \"shard\"")),
             ("mode=ro", Err("unknown option \"mode\"")),
             ("sharing", Err("has no value")),

@@ -4,6 +4,7 @@ use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
 use litefoot_testkit::sqlite::metric_or_zero;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +40,14 @@ impl Process {
     }
 
     /// The same by a command that ends with the program of this test.
-    pub(crate) fn start_by(mut command: Command, work: &str, path: &Path, writer: u32) -> Process {
+    pub(crate) fn start_by(command: Command, work: &str, path: &Path, writer: u32) -> Process {
+        let mut process = Process::begin_by(command, work, path, writer);
+        process.await_line("ready");
+        process
+    }
+
+    /// The same, without waiting until it has the database open.
+    pub(crate) fn begin_by(mut command: Command, work: &str, path: &Path, writer: u32) -> Process {
         let mut child = command
             .args(["--exact", "another_process", "--nocapture", "--test-threads=1"])
             .envs([("GROUP_WORK", work), ("GROUP_WRITER", &writer.to_string())])
@@ -50,9 +58,25 @@ impl Process {
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut process = Process { child, output };
-        process.await_line("ready");
-        process
+        Process { child, output }
+    }
+
+    /// True if it has the file open: a member has not.
+    pub(crate) fn has_open(&self, path: &Path) -> bool {
+        let there = std::fs::metadata(path).unwrap();
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().any(|entry| {
+            let found = std::fs::metadata(entry.unwrap().path());
+            found.is_ok_and(|found| (found.dev(), found.ino()) == (there.dev(), there.ino()))
+        })
+    }
+
+    /// The names of its threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let name = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+        };
+        tasks.map(|task| name(task).trim().to_owned()).collect()
     }
 
     pub(crate) fn await_line(&mut self, wanted: &str) -> String {
@@ -182,4 +206,20 @@ pub(crate) fn await_owned(db: &Connection) {
         assert!(begun.elapsed() < Duration::from_secs(60), "the last visitor has left");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A command that runs this test once more, with options.
+pub(crate) fn with_options(list: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.env("GROUP_OPTIONS", list);
+    command
+}
+
+/// True if somebody listens at the name of the group of a file.
+pub(crate) fn has_name(path: &Path) -> bool {
+    let file = std::fs::metadata(path).unwrap();
+    let name = format!("@litefoot-{:x}-{:x}", file.dev(), file.ino());
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+    // The ends of streams have that name as well. Those that listen have a flag (`__SO_ACCEPTCON`).
+    sockets.lines().any(|line| line.ends_with(&name) && line.split(' ').nth(3) == Some("00010000"))
 }

@@ -8,6 +8,7 @@
 //! | `together` | members as connections of the owner's, and as stock SQLite |
 //! | `seats` | members that read without a message, where there is no log |
 //! | `ends` | members and owners that are killed, stopped, or end |
+//! | `knocks` | how processes come to an owner that is alone |
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
 //! | `strangers` | programs that do not belong to the group |
@@ -17,6 +18,7 @@
 mod containers;
 mod ends;
 mod kit;
+mod knocks;
 mod reading;
 mod seats;
 mod strangers;
@@ -28,6 +30,10 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a process opens a database that opens it again and again.
+const OPENINGS: i64 = 60;
 
 /// What the other processes do; nothing where this is the test's own process.
 #[test]
@@ -35,7 +41,13 @@ fn another_process() {
     let Ok(work) = std::env::var("GROUP_WORK") else { return };
     let path = PathBuf::from(std::env::var("GROUP_PATH").unwrap());
     let writer: i64 = std::env::var("GROUP_WRITER").unwrap().parse().unwrap();
+    if work == "open again" {
+        return open_again_and_again(&path, writer);
+    }
     let (_vfs, db) = open(&path);
+    if let Ok(sql) = std::env::var("GROUP_FIRST") {
+        db.execute_batch(&sql).unwrap();
+    }
     let _: i64 = db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
     println!("ready");
     match work.as_str() {
@@ -54,6 +66,19 @@ fn another_process() {
         "read" => read_until_told(&db),
         other => panic!("{other}"),
     }
+}
+
+/// Opens, commits and closes, as a process of a server does for each request. Says how many milliseconds the longest has taken.
+fn open_again_and_again(path: &Path, writer: i64) {
+    let mut longest = Duration::ZERO;
+    for n in 0..OPENINGS {
+        let begun = Instant::now();
+        let (_vfs, db) = open(path);
+        db.execute("INSERT INTO t VALUES(?1, ?2, 'a')", [writer, n]).unwrap();
+        drop(db);
+        longest = longest.max(begun.elapsed());
+    }
+    println!("longest {}", longest.as_millis());
 }
 
 static ENDS: AtomicBool = AtomicBool::new(false);

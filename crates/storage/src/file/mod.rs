@@ -381,6 +381,11 @@ pub trait Medium: Send + Sync {
         self.open(path, kind, mode).map(Some)
     }
 
+    /// True if other processes find the same files by the same names.
+    fn is_the_systems(&self) -> bool {
+        false
+    }
+
     /// The same place for what belongs to an open database: files created through it get the database's mode and
     /// owner. `None` where files have neither.
     fn for_database(&self, _database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {

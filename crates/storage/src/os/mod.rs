@@ -72,6 +72,10 @@ impl Medium for OsMedium {
         }
     }
 
+    fn is_the_systems(&self) -> bool {
+        true
+    }
+
     fn for_database(&self, database: &Arc<dyn File>) -> Option<Arc<dyn Medium>> {
         database.raw_descriptor()?;
         Some(Arc::new(DatabaseMedium::new(database)))

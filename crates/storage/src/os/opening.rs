@@ -232,8 +232,11 @@ mod tests {
         fs::write(&target, "theirs").unwrap();
         for (kind, name) in LOGS {
             let path = directory.path().join(name);
-            let tried =
-                |mode| open(&path, kind, mode, AtLease::Waits, || None).map(drop).map_err(|error| error.raw_os_error());
+            let tried = |mode| {
+                open(&path, kind, mode, AtLease::Waits, || None)
+                    .map(drop)
+                    .map_err(|error| error.raw_os_error())
+            };
             for to in [&target, &dangling] {
                 symlink(to, &path).unwrap();
                 for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::Create, OpenMode::CreateNew] {

@@ -46,7 +46,7 @@ pub(crate) use memory_share::note_dirty_bytes;
 pub use shared::Shared;
 
 use crate::error::{Error, Result};
-use crate::options::{Options, Sharing};
+use crate::options::Options;
 use crate::stats::{Meter, MeteredFile, Stats, StatsPage};
 use companions::CompanionFiles;
 use durable_names::DurableNames;
@@ -134,8 +134,7 @@ impl Db {
         let pooled = setup.access.pooled && setup.options.buffer_pool_size != Some(0);
         let memory = MemoryShare::new(&setup.options, pooled);
         // A file that cannot be written takes no lease, and an owner lock would keep its writers out.
-        let only_reads =
-            !setup.access.writable && matches!(setup.options.sharing, Sharing::Auto | Sharing::Group);
+        let only_reads = !setup.access.writable && setup.options.sharing.lets_others_in();
         let passes_through = !setup.access.holds_back || (only_reads && setup.options.tier.is_none());
         let holds_back = setup.access.holds_back && setup.access.writable;
         Db {

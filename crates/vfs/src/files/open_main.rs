@@ -7,10 +7,10 @@ use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
 use crate::files::group::Met;
 use crate::files::group::link::Opening;
-use crate::files::group::{Joined, may_join};
+use crate::files::group::{Joined, Vacancy, may_join};
 use crate::files::main_db::MainFile;
 use crate::files::requested_file::{is_true, open_mode, read_only as to_read_only};
-use crate::files::vfs::{Opened, Vfs};
+use crate::files::vfs::{Opened, OpenedFile, Vfs};
 use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
@@ -18,7 +18,6 @@ use crate::open::sharing::end_lingering;
 use crate::options::{Options, Sharing};
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
-use litefoot_storage::os::LocalListener;
 use litefoot_tier::tier_of;
 use std::ffi::c_int;
 use std::path::Path;
@@ -49,11 +48,11 @@ impl Vfs {
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
         self.close_devices(&mut options)?;
         let has_tier = options.tier.is_some();
-        let mut listener = None;
-        let may_join = !self.pass_through && may_join(options.sharing, parameters);
+        let mut vacancy = Vacancy { listener: None, opened: None };
+        let may_join = !self.pass_through && may_join(&options, parameters);
         let opening = self.databases.begin_opening(path);
         if may_join && !self.is_here(path, wanted, &options)? {
-            let met = self.join_group(path, wanted, |is_read_only| Opening {
+            let met = self.join_group(path, wanted, &options, |is_read_only| Opening {
                 path: path.to_owned(),
                 flags: wanted,
                 options: options.clone(),
@@ -66,13 +65,13 @@ impl Vfs {
                     let flags = if read_only { to_read_only(out) } else { out };
                     return Ok(Opened::new(member, flags));
                 }
-                Joined::Open(Met::Nobody(name)) => listener = Some(name),
+                Joined::Open(Met::Nobody(found)) => vacancy = found,
                 Joined::Open(_) => {}
             }
         }
-        let (database, out) = self.database_at(path, wanted, options, api)?;
-        if let Some(listener) = listener.filter(|_| database.db().writable()) {
-            self.serve_group(&database, listener);
+        let (database, out) = self.database_at(path, wanted, options, api, vacancy.opened)?;
+        if may_join {
+            self.host_group(&database, vacancy.listener);
         }
         drop(opening);
         let writable = out & SQLITE_OPEN_READWRITE != 0;
@@ -96,18 +95,24 @@ impl Vfs {
         Ok(Opened { handle: AnyHandle::Main(Box::new(handle)), flags })
     }
 
-    /// The database at a path, and the flags that a handle of it has. No other thread opens that path meanwhile.
+    /// The database at a path, and the flags that a handle of it has. Its file may be open already. No other thread opens that path meanwhile.
     fn database_at(
         &self,
         path: &Path,
         wanted: c_int,
         options: Options,
         api: &'static Api,
+        opened: Option<(OpenedFile, c_int)>,
     ) -> Result<(Arc<OpenDatabase>, c_int)> {
-        if let Some(found) = self.already_open(path, wanted, &options)? {
-            return Ok(found);
-        }
-        let (opened, out) = self.open_file(path, FileKind::Database, wanted)?;
+        let (opened, out) = match opened {
+            Some(opened) => opened,
+            None => {
+                if let Some(found) = self.already_open(path, wanted, &options)? {
+                    return Ok(found);
+                }
+                self.open_file(path, FileKind::Database, wanted)?
+            }
+        };
         let writable = out & SQLITE_OPEN_READWRITE != 0;
         if self.is_foreign_wal(path, &*opened.file, &options, writable)? {
             return Err(Error::LeftToPlatform);
@@ -136,16 +141,19 @@ impl Vfs {
         Ok(self.already_open(path, flags, options)?.is_some())
     }
 
-    /// Opens the database of a member's connection as its next owner, by that name.
+    /// Opens the database of a member's connection as its next owner, by that name. No other thread opens that path meanwhile.
     pub(in crate::files) fn own_for_group(
         &self,
         opening: &Opening,
         flags: c_int,
-        listener: LocalListener,
+        vacancy: Vacancy,
     ) -> Result<Arc<OpenDatabase>> {
-        let _opening = self.databases.begin_opening(&opening.path);
-        let (database, _) = self.database_at(&opening.path, flags, opening.options.clone(), opening.api)?;
-        self.serve_group(&database, listener);
+        let options = opening.options.clone();
+        let (database, _) = self.database_at(&opening.path, flags, options, opening.api, vacancy.opened)?;
+        self.host_group(&database, None);
+        if let Some(listener) = vacancy.listener {
+            database.serve_at(listener);
+        }
         Ok(database)
     }
 

@@ -154,7 +154,7 @@ impl Vfs {
                 let link = request.member.ok_or_else(|| {
                     Error::Refused(format!(
                         "{}: this connection comes through a VFS that does not say whose journal or log it opens; open \
-                         the database without sharing=group",
+                         the database with sharing=separate",
                         path.display()
                     ))
                 })?;
@@ -196,16 +196,36 @@ impl Vfs {
 
     /// Opens by SQLite's flags; without write permission a read-write open falls back to reading.
     pub(super) fn open_file(&self, path: &Path, kind: FileKind, flags: c_int) -> Result<(OpenedFile, c_int)> {
+        let opened = self.open_by(path, flags, |mode| self.medium.open(path, kind, mode).map(Some))?;
+        opened.ok_or(Error::Busy)
+    }
+
+    /// The same; `None` where another process has a lease on the file, and has been told.
+    pub(super) fn open_file_at_once(
+        &self,
+        path: &Path,
+        kind: FileKind,
+        flags: c_int,
+    ) -> Result<Option<(OpenedFile, c_int)>> {
+        self.open_by(path, flags, |mode| self.medium.open_at_once(path, kind, mode))
+    }
+
+    fn open_by(
+        &self,
+        path: &Path,
+        flags: c_int,
+        open: impl Fn(OpenMode) -> litefoot_storage::file::Result<Option<Arc<dyn File>>>,
+    ) -> Result<Option<(OpenedFile, c_int)>> {
         let mode = open_mode(flags);
         let existed = mode != OpenMode::Create || self.medium.info(path)?.is_some();
-        match self.medium.open(path, kind, mode) {
+        match open(mode) {
             Ok(file) => {
                 let created = mode == OpenMode::CreateNew || !existed;
-                Ok((OpenedFile { file, created }, flags))
+                Ok(file.map(|file| (OpenedFile { file, created }, flags)))
             }
             Err(error) if error.kind() == ErrorKind::Permission && mode != OpenMode::ReadOnly && existed => {
-                let file = self.medium.open(path, kind, OpenMode::ReadOnly)?;
-                Ok((OpenedFile { file, created: false }, read_only(flags)))
+                let file = open(OpenMode::ReadOnly)?;
+                Ok(file.map(|file| (OpenedFile { file, created: false }, read_only(flags))))
             }
             Err(error) => Err(error.into()),
         }

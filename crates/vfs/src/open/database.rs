@@ -19,6 +19,7 @@ use crate::open::group::{GroupEnd, OwnGroup};
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
 use crate::open::idle::Idle;
+use crate::open::joiners::Joiners;
 use crate::open::looks::Looks;
 use crate::open::ownership::Ownership;
 use crate::open::take_over::Recovery;
@@ -67,6 +68,7 @@ pub struct OpenDatabase {
     pub(super) serves_group: AtomicBool,
     pub(super) group_end: GroupEnd,
     pub(super) looks: Looks,
+    pub(super) joiners: Joiners,
     /// Dropped last: whoever finds the name free finds the file closed.
     pub(super) group: OwnGroup,
 }
@@ -145,6 +147,7 @@ impl OpenDatabase {
             serves_group: AtomicBool::new(false),
             group_end: GroupEnd::default(),
             looks: Looks::default(),
+            joiners: Joiners::default(),
             group: OwnGroup::default(),
         }
     }

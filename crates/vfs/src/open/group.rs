@@ -1,6 +1,8 @@
 //! The name by which other processes find the owner of a database (`files/group`).
 
 use crate::open::OpenDatabase;
+use crate::options::GroupSocket;
+use crate::sync::forks::InSqlite;
 use crate::sync::group_board::Board;
 use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::os::LocalListener;
@@ -17,12 +19,14 @@ const GLANCE: Duration = Duration::from_millis(1);
 /// The name of a database whose owner serves members; it is free again when this is dropped.
 pub(crate) struct Group {
     listener: Arc<LocalListener>,
+    /// Streams of members that were accepted, and have not ended.
+    guests: usize,
 }
 
 impl Group {
     /// Members come to that listener.
     pub(crate) fn new(listener: LocalListener) -> Group {
-        Group { listener: Arc::new(listener) }
+        Group { listener: Arc::new(listener), guests: 0 }
     }
 }
 
@@ -83,6 +87,7 @@ impl OpenDatabase {
             return None;
         }
         let listener = group.listener.clone();
+        // Before a member can be there: commits note what they change from now on.
         self.serves_group.store(true, Ordering::Relaxed);
         *own = Some(group);
         Some(listener)
@@ -134,6 +139,57 @@ impl OpenDatabase {
 
     /// No further member is served.
     pub(crate) fn end_group(&self) {
-        drop(self.group.lock().take());
+        let former = self.group.lock().take();
+        self.serves_group.store(false, Ordering::Relaxed);
+        drop(former);
+    }
+
+    /// True while members come to the name of this database.
+    pub(crate) fn has_name(&self) -> bool {
+        self.group.lock().is_some()
+    }
+
+    /// A stream of a member's was accepted; `false` where the group has ended, and it is to come again.
+    pub(crate) fn admit(&self) -> bool {
+        let mut own = self.group.lock();
+        let Some(group) = own.as_mut() else { return false };
+        group.guests += 1;
+        true
+    }
+
+    /// It has ended. True if no other is there.
+    pub(crate) fn dismiss(&self) -> bool {
+        let mut own = self.group.lock();
+        let Some(group) = own.as_mut() else { return false };
+        group.guests = group.guests.saturating_sub(1);
+        group.guests == 0
+    }
+
+    /// Ends the group where no member is there, and the next one that comes is told of by the lease (`joiners`). No handle is in a transaction: who waits
+    /// in line has no lock.
+    pub(super) fn end_empty_group(&self) {
+        let mut own = self.group.lock();
+        let is_empty = own.as_ref().is_some_and(|group| group.guests == 0);
+        if !is_empty || self.db.options().group_socket == GroupSocket::File || !self.sharing().has_lease() {
+            return;
+        }
+        let former = own.take();
+        self.serves_group.store(false, Ordering::Relaxed);
+        drop(own);
+        drop(former);
+    }
+
+    /// The same at a moment at which no handle is in a transaction; `false` where there was none.
+    pub(crate) fn end_group_if_alone(&self) -> bool {
+        let _no_fork = InSqlite::enter();
+        let _one = self.ownership.becoming.lock();
+        if self.is_multi_process() {
+            // It ends once the others have left.
+            return true;
+        }
+        self.sharing().note_attempt();
+        let ended = self.locks.while_idle(|| self.wal_index.while_idle(|| self.end_empty_group()));
+        self.sharing().note_attempt();
+        ended.flatten().is_some()
     }
 }

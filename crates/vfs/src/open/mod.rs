@@ -6,6 +6,7 @@
 //! | `registry` | the open databases of one VFS, by file identity |
 //! | `ownership` | taking the file for this process with the first lock |
 //! | `group` | the name by which other processes find its owner |
+//! | `joiners` | processes that come to a database which this process has alone, and want to be of its group |
 //! | `handover` | giving the database to a related process, and having it again |
 //! | `sharing` | using the database alone, or by SQLite's own protocol beside other processes |
 //! | `recovery` | what opening does with what it finds: the case table, and the pure decision |
@@ -35,6 +36,7 @@ mod handles;
 pub(crate) mod handover;
 pub(crate) mod idle;
 mod internal_connection;
+pub(crate) mod joiners;
 pub mod log_inspect;
 pub mod looks;
 #[cfg(test)]

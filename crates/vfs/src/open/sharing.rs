@@ -25,6 +25,7 @@
 //! 6. `becoming` orders all of it: it is held for a change, and for each lock that is taken while the database is
 //!    multi-process.
 
+mod door;
 mod guests;
 mod leaving;
 mod making;
@@ -36,7 +37,7 @@ use crate::db::durable_names::remove_void_journal;
 use crate::db::{Companion, tier};
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
-use crate::open::looks::meet_askers;
+use crate::open::joiners::serve_beside_others;
 use crate::open::ownership::Attention;
 use crate::open::{open_tier, take_over};
 use crate::stats::{Stats, process_that_opened};
@@ -45,6 +46,8 @@ use crate::sync::lock_table::Level;
 use crate::sync::owner_lock;
 use litefoot_storage::file::{LeaseAnswer, OnBreak};
 
+use door::Answered;
+pub(super) use door::{is_being_made, takes_lease_at_open};
 use litefoot_storage::sync::{Condvar, Mutex};
 use policy::{SharingFacts, next_pause};
 use returning::{come_back, next_look};
@@ -53,7 +56,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The longest time for which a transaction of this process keeps another process waiting in its `open`.
-const YIELD_AFTER: Duration = Duration::from_millis(250);
+pub(super) const YIELD_AFTER: Duration = Duration::from_millis(250);
 /// The time between two looks if a transaction that is in the way has ended. Its end is told as well.
 const GLANCE: Duration = Duration::from_millis(10);
 /// The time between two looks if all others have closed the database, and the same where they were found there and no closing was
@@ -97,6 +100,8 @@ struct Change {
     left: Option<(Instant, Duration)>,
     /// When it was this process's alone again.
     returned: Option<Instant>,
+    /// True if one of those at the door has been met, and opens nothing.
+    has_knocked: bool,
     /// When a visitor was let in, until it has left.
     guest: Option<Instant>,
     /// The way back, where transactions are in it.
@@ -116,6 +121,16 @@ impl Change {
 }
 
 impl Sharing {
+    /// True while this process has the lease on the file.
+    pub(super) fn has_lease(&self) -> bool {
+        self.has_lease.load(Ordering::Relaxed)
+    }
+
+    /// True if the system grants no lease on the file.
+    pub(super) fn is_blind(&self) -> bool {
+        self.is_blind.load(Ordering::Relaxed)
+    }
+
     /// The attempts so far to change the state: one has all locks for a moment.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts.load(Ordering::SeqCst)
@@ -191,7 +206,7 @@ fn note_break(database: &OpenDatabase) {
 /// Nobody waits any more. A visitor was let in, or all have left.
 fn settle(database: &OpenDatabase) {
     let mut change = database.sharing().change.lock();
-    (change.asked, change.is_late) = (None, false);
+    (change.asked, change.is_late, change.has_knocked) = (None, false, false);
     change.making.settle();
     database.sharing().copy_failed.store(false, Ordering::Relaxed);
     database.ownership.attention.set(Attention::ASKED, false);
@@ -301,10 +316,12 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
     let sharing = database.sharing();
     let asked = sharing.change.lock().asked;
     if let Some(asked) = asked {
-        if !is_simulated(database) && meet_askers(database) && has_only_knocked(database) {
-            return None;
+        match if is_simulated(database) { Answered::No } else { door::answer(database, asked.elapsed()) } {
+            Answered::Yes => return None,
+            Answered::Waits => return Some(GLANCE),
+            Answered::No => {}
         }
-        if sharing.change.lock().making.goes_on(Instant::now()) && !is_simulated(database) {
+        if is_being_made(database) && !is_simulated(database) {
             return Some(making::PAUSE);
         }
         if leaving::leave(database, asked.elapsed()) && guests::make_way(database, asked.elapsed()) {
@@ -335,6 +352,7 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
         return None;
     }
     leaving::trim_locks(database);
+    serve_beside_others(database);
     if let Some(soon) = guests::watch(database, since_closing) {
         return Some(soon);
     }
@@ -354,20 +372,6 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
             returning::hold_back(database, returned).or_else(|| next_look(returned, is_quiet))
         }
     }
-}
-
-/// True if nobody waits at the door but a shipper, which has been met and opens nothing (`looks`): the lease can be had again at once. A visitor that has come
-/// at the same moment goes on, and finds the owner lock until everything is home.
-fn has_only_knocked(database: &OpenDatabase) -> bool {
-    if database.is_multi_process() {
-        return false;
-    }
-    release_lease(database);
-    let has_lease = matches!(take_lease(database), LeaseAnswer::Granted);
-    if has_lease {
-        settle(database);
-    }
-    has_lease
 }
 
 fn note_left(database: &OpenDatabase, cost: Duration) {

@@ -3,15 +3,37 @@
 /// Sharing: the use of one database by several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
+    /// As `Separate`; where [`AUTO_JOINS`], as `Group` while the database is in a rollback-journal mode.
     #[default]
     Auto,
-    /// As `Auto`, and processes of litefoot's that say so, too, have one owner, which commits for all of them.
+    /// As `Separate`, and processes of litefoot's that say so, too, have one owner, which commits for all of them.
     Group,
+    /// Litefoot's commits while this process is alone, SQLite's own protocol while others have the database open.
+    Separate,
     /// Litefoot's commits; other processes find the database locked.
     Exclusive,
     /// The platform's VFS, which is SQLite's own.
     Passthrough,
+}
+
+/// The switch: true if processes with `sharing=auto` join a group by themselves, and begin one for others. Off: nobody has measured yet what applications
+/// gain by that, and what they lose.
+const AUTO_JOINS: bool = false;
+
+impl Sharing {
+    /// True where other processes may use the database as well, by SQLite's own protocol.
+    pub(crate) fn lets_others_in(self) -> bool {
+        matches!(self, Sharing::Auto | Sharing::Group | Sharing::Separate)
+    }
+
+    /// True for a process that may be one of a group.
+    pub(crate) fn joins(self) -> bool {
+        match self {
+            Sharing::Group => true,
+            Sharing::Auto => AUTO_JOINS,
+            Sharing::Separate | Sharing::Exclusive | Sharing::Passthrough => false,
+        }
+    }
 }
 
 /// Where the processes of a group meet.

@@ -157,6 +157,8 @@ pub struct WalIndex {
     pub(super) renewed: AtomicBool,
     /// Set while the regions are a file's.
     pub(super) on_file: AtomicBool,
+    /// Set where a group may begin: its members may remember the index of an owner before.
+    pub(super) expects_members: AtomicBool,
     /// Set where members of a group may read by their seats.
     pub(super) has_board: AtomicBool,
     /// In a forked child: the address of the parent's wal-index whose regions were adopted.

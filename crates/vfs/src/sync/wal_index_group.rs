@@ -45,27 +45,57 @@ impl GroupMemory {
 }
 
 impl WalIndex {
-    /// The regions are memory that members can map, from now on. No handle uses them yet; those that were inherited are zeros.
+    /// A group may begin: each index that is made, or found, from now on is different from all that members of an owner before may remember. No
+    /// handle uses the regions yet.
+    pub(crate) fn expect_members(&self) {
+        self.expects_members.store(true, Ordering::Relaxed);
+        self.renewed.store(true, Ordering::SeqCst);
+    }
+
+    /// The regions are memory that members can map, from now on, with what is in them. No handle holds a slot exclusively, or gets one.
     ///
     /// # Errors
-    /// There is no such memory, or a handle uses the regions already.
+    /// There is no such memory.
     pub(crate) fn begin_group(&self) -> Result<Arc<Board>> {
+        self.begin_group_in(&mut self.state())
+    }
+
+    /// The same where no handle uses the regions, and none begins to before `then` has the board; `None` where one does.
+    pub(crate) fn begin_unused_group(&self, then: impl FnOnce(Arc<Board>)) -> Option<Result<()>> {
         let mut state = self.state();
-        if state.users > 0 {
-            return Err(Error::Busy);
+        let is_unused = state.users == 0 && state.file.is_none();
+        is_unused.then(|| self.begin_group_in(&mut state).map(then))
+    }
+
+    fn begin_group_in(&self, state: &mut WalIndexState) -> Result<Arc<Board>> {
+        if let Some(group) = state.group.as_ref().filter(|group| !group.is_over) {
+            return Ok(group.board.clone());
         }
-        let memory = NamelessMemory::new().map_err(|_| Error::NoMemory)?;
-        // Connections of members may be there that use no index yet, with their seats.
+        let memory = Arc::new(NamelessMemory::new().map_err(|_| Error::NoMemory)?);
+        debug_assert!(
+            state.users == 0 || self.exclusive.glance() == u8::MAX,
+            "somebody may write to the regions"
+        );
+        // A file's regions are the members' as they are.
+        let is_memory = state.file.is_none();
+        if is_memory {
+            state.copy_to(&memory)?;
+        }
+        // Connections of members may be there that use no index, with their seats.
         let (board, seats) = match state.group.take() {
             Some(group) => (group.board, group.seats),
             None => (Arc::new(Board::new()?), Seats::default()),
         };
         board.gate().set(self.exclusive.glance());
-        // A member may come that remembers the index of an owner before.
-        self.renewed.store(true, Ordering::SeqCst);
-        let memory = Arc::new(memory);
+        if state.users == 0 {
+            self.expect_members();
+        }
         state.group = Some(GroupMemory { memory, members: 0, is_over: false, board: board.clone(), seats });
-        state.join_memory()?;
+        if is_memory && let Err(error) = state.join_memory() {
+            // The regions have the same in them, wherever they lie.
+            state.end_group();
+            return Err(error);
+        }
         Ok(board)
     }
 
@@ -194,6 +224,18 @@ impl WalIndexState {
         }
     }
 
+    /// Copies the regions to memory that is to take their place. Handles may read them meanwhile, and none writes.
+    fn copy_to(&self, memory: &NamelessMemory) -> Result<()> {
+        let mut offset = 0;
+        for region in &self.regions {
+            let mut copy = Region::new(region.bytes()).ok_or(Error::NoMemory)?;
+            copy.join(memory, offset).map_err(|_| Error::NoMemory)?;
+            region.copy_into(&copy);
+            offset += region.bytes() as u64;
+        }
+        Ok(())
+    }
+
     fn join_memory(&mut self) -> Result<()> {
         let Some(group) = self.group.as_ref().filter(|group| !group.is_over) else { return Ok(()) };
         let mut offset = 0;
@@ -210,6 +252,7 @@ mod tests {
     use super::*;
     use crate::ffi::codes::SQLITE_SHM_NLOCK;
     use crate::sync::shm_file::{ShmFile, unlock_members};
+    use crate::sync::wal_index::{CHANGE_WORD, VERSION_WORD, WRITE_SLOT};
     use litefoot_storage::file::Medium;
     use litefoot_storage::os::OsMedium;
 
@@ -244,6 +287,60 @@ mod tests {
         let again = index.map(1, BYTES, true).unwrap().unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { (again.as_ptr().add(100).read(), members.at(100).as_ptr().read()) }, (0, 7));
+    }
+
+    #[test]
+    fn an_index_that_is_used_is_the_members_as_it_is_where_a_group_begins() {
+        let index = WalIndex::default();
+        index.expect_members();
+        let mut reader = index.register();
+        index.join(|| Ok::<_, Error>(())).unwrap();
+        let owners = [0, 1].map(|number| index.map(number, BYTES, true).unwrap().unwrap());
+        assert!(index.lock(&mut reader, READ_SLOTS, 1, false));
+        for (region, value) in owners.iter().zip([5, 6]) {
+            // SAFETY: regions of this test's own.
+            unsafe { region.as_ptr().add(BYTES - 1).write(value) };
+        }
+        assert!(index.begin_unused_group(drop).is_none(), "a handle uses it");
+        let board = index.while_nobody_writes(|_| index.begin_group()).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&board, &index.begin_group().unwrap()), "it has begun");
+        let mut held = index.register();
+        let MembersMemory { memory, .. } = index.join_member(&mut held).unwrap();
+        for (number, value) in [(0, 5), (1, 6)] {
+            let mut region = Region::new(BYTES).unwrap();
+            region.join(&memory, (number * BYTES) as u64).unwrap();
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(region.at(BYTES - 1).as_ptr().read(), value);
+                region.at(0).as_ptr().write(value);
+                assert_eq!(owners[number].as_ptr().read(), value, "both have the same memory");
+            }
+        }
+        assert!(!index.lock(&mut held, READ_SLOTS, 1, true), "the reader is inside");
+        assert!(board.gate().enter(board.seat(0).unwrap(), 0, 1 << READ_SLOTS, 1 << READ_SLOTS));
+    }
+
+    /// All indexes that SQLite makes of an empty log are equal.
+    #[test]
+    fn an_index_that_members_may_come_to_is_like_none_before() {
+        let index_of_an_empty_log = |index: &WalIndex| {
+            index.map(0, BYTES, true).unwrap();
+            let mut held = index.register();
+            assert!(index.lock(&mut held, WRITE_SLOT, 1, true));
+            for copy in [0, COPY_WORDS] {
+                index.state().word(copy + VERSION_WORD).unwrap().store(3_007_000, Ordering::SeqCst);
+            }
+            index.index_made(&held);
+            index.unlock(&mut held, WRITE_SLOT, 1);
+            index.state().word(CHANGE_WORD).unwrap().load(Ordering::SeqCst)
+        };
+        assert_eq!(index_of_an_empty_log(&WalIndex::default()), 0);
+        let [one, other] = [(); 2].map(|()| {
+            let index = WalIndex::default();
+            index.expect_members();
+            index_of_an_empty_log(&index)
+        });
+        assert!(one != 0 && other != 0 && one != other);
     }
 
     #[test]

@@ -67,6 +67,13 @@ impl Region {
         file.write_at(unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.bytes) }, offset)
     }
 
+    /// Copies the memory to another region of as many bytes, which nobody uses yet. Handles may read it meanwhile, and none writes it.
+    pub fn copy_into(&self, copy: &Region) {
+        let bytes = self.bytes.min(copy.bytes);
+        // SAFETY: both have as many bytes, and are mappings of their own.
+        unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr(), copy.memory.as_ptr(), bytes) };
+    }
+
     /// The bytes of a file from `offset` take the place of the memory. No handle counts on what is in it, or both are the same.
     pub fn share(&mut self, file: &dyn File, offset: u64) -> file::Result<()> {
         // First: it would give up what is noted now.
@@ -78,7 +85,7 @@ impl Region {
         Ok(())
     }
 
-    /// Memory that other processes may map takes the place of this one, from `offset` on. No handle counts on what is in it.
+    /// Memory that other processes may map takes the place of this one, from `offset` on. No handle counts on what is in it, or both are the same.
     ///
     /// # Errors
     /// Errors of the system; the region is as it was.

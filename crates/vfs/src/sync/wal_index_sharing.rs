@@ -232,7 +232,7 @@ impl WalIndex {
         let file = ShmFile::open(medium, path)?;
         // Members that come from another owner remember its index.
         let has_memory = !state.regions.is_empty();
-        if !has_memory && state.group.is_some() {
+        if !has_memory && self.expects_members.load(Ordering::Relaxed) {
             let bytes = REGION_BYTES * regions_per_mapping(REGION_BYTES, page_bytes());
             state.regions.push(Region::new(bytes).ok_or(Error::NoMemory)?);
         }

@@ -1,23 +1,26 @@
 //! Joining a group: finding the owner of a database, or becoming it.
 //!
 //! # Invariants
-//! 1. The name is bound before the file is opened, and free once the database is closed: a process that finds it free finds
-//!    no owner that serves. With `group_socket=file` the name is that of a file beside the database.
+//! 1. The name is bound before the file is opened. It is free again once the lease of the owner tells of others, or the database is closed: who finds
+//!    it free, and the file without a lease, finds no owner. With `group_socket=file` the name is that of a file beside the database, and kept.
 //! 2. A process that cannot join, for whatever reason, opens the database as a stranger: that is always correct.
 
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::group::channel::Channel;
+use crate::files::group::knocking::Knocked;
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::owner::{Served, await_return, lend};
 use crate::files::group::protocol::{
-    BORROWS, Call, FileOf, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, VERSION,
+    BORROWS, BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY,
+    Reply, VERSION,
 };
 use crate::files::requested_file::{is_true, read_only as to_read_only};
-use crate::files::vfs::Vfs;
+use crate::files::vfs::{OpenedFile, Vfs};
 use crate::open::OpenDatabase;
 use crate::open::group::Group;
+use crate::open::joiners::name_of;
 use crate::options::{GroupSocket, Options, Sharing};
 use litefoot_storage::file::{FileId, FileKind, beside};
 use litefoot_storage::os::{LocalListener, LocalName, LocalSocket, Peer};
@@ -25,7 +28,6 @@ use litefoot_storage::thread;
 use std::ffi::c_int;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -37,6 +39,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const GLANCE: Duration = Duration::from_millis(1);
 /// The time that the first call, and its reply, may take. The owner opens nothing for it.
 const GREETING: Duration = Duration::from_secs(5);
+/// How long a group whose database is in use waits for a moment to begin.
+const BEGINNING: Duration = Duration::from_millis(100);
+/// How long a group without members goes on: processes may come and go. And how often it tries to end, where transactions are in the way.
+const LINGER: Duration = Duration::from_secs(2);
+const ATTEMPTS_TO_END: u32 = 30;
 /// Most connections of members that a process serves.
 const MOST_SERVED: usize = 1000;
 
@@ -45,8 +52,8 @@ static SERVED: AtomicUsize = AtomicUsize::new(0);
 
 /// What a process finds that opens a database.
 pub(crate) enum Met {
-    /// Nobody: it is the owner, by this name.
-    Nobody(LocalListener),
+    /// Nobody: it is the owner.
+    Nobody(Vacancy),
     /// An owner, which serves it.
     Owner(Arc<Channel>),
     /// An owner that is stopped: nobody can use the database.
@@ -55,9 +62,10 @@ pub(crate) enum Met {
     Stranger,
 }
 
-/// The name of the owner of a file.
-pub(super) fn name_of(id: FileId) -> String {
-    format!("litefoot-{:x}-{:x}", id.device, id.inode)
+/// The name of a group without an owner, and the file, where it is open already.
+pub(crate) struct Vacancy {
+    pub listener: Option<LocalListener>,
+    pub opened: Option<(OpenedFile, c_int)>,
 }
 
 /// Where the processes of a group meet: at that name, or at a file beside the database.
@@ -68,13 +76,18 @@ fn place_of(id: FileId, path: &Path, options: &Options) -> LocalName {
     }
 }
 
-/// What both have to be of one mind about: builds differ in what they make of the protocol's words, and a path may have become another file's.
-fn greeting(id: FileId, options: &Options) -> String {
+/// What both have to be of one mind about: builds differ in what they make of the protocol's words, a path may have become another file's, and
+/// the owner's options decide what a commit is, and when it is durable.
+pub(super) fn greeting(id: FileId, options: &Options) -> String {
     let endian = if cfg!(target_endian = "big") { "big" } else { "little" };
     let build = format!("{} {endian}", env!("CARGO_PKG_VERSION"));
+    let (form, atomic, flush) = (options.commit_log, options.atomic, options.flush_interval.as_millis());
+    let log = options.commit_log_path.as_ref().map(|path| path.display());
+    let log = log.map_or(String::new(), |log| log.to_string());
+    let commits = format!("{form:?} {} {atomic:?} {flush} {log}", options.commit_log_size > 0);
     match options.group_socket {
-        GroupSocket::Name => build,
-        GroupSocket::File => format!("{build} {:x} {:x}", id.device, id.inode),
+        GroupSocket::Name => format!("{build} {commits}"),
+        GroupSocket::File => format!("{build} {:x} {:x} {commits}", id.device, id.inode),
     }
 }
 
@@ -84,8 +97,14 @@ impl Vfs {
         &self,
         path: &Path,
         flags: c_int,
+        options: &Options,
         opening: impl FnOnce(bool) -> Opening,
     ) -> Result<Joined> {
+        // Mostly nobody is there.
+        let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Joined::Open(Met::Stranger)) };
+        if let Some(met) = self.take_name(path, flags, options, id)? {
+            return Ok(Joined::Open(met));
+        }
         let read_only = |flags: c_int| flags & SQLITE_OPEN_READONLY != 0;
         let is_writable = match self.medium.info(path) {
             Ok(Some(info)) if info.readable => info.writable && !read_only(flags),
@@ -94,7 +113,7 @@ impl Vfs {
             Ok(Some(_)) | Err(_) => return Ok(Joined::Open(Met::Stranger)),
         };
         let opening = opening(!is_writable);
-        let met = self.meet(path, flags, &opening)?;
+        let met = self.meet(path, flags, &opening, IS_NEW)?;
         let channel = match met {
             Met::Owner(channel) => channel,
             Met::Stopped(process) => {
@@ -112,16 +131,41 @@ impl Vfs {
         Ok(Joined::Member(MemberFile::new(link), flags))
     }
 
-    /// Finds the owner of a database, or takes its name.
-    pub(in crate::files) fn meet(&self, path: &Path, flags: c_int, opening: &Opening) -> Result<Met> {
+    /// Takes the name of a group, and opens the file where there is no owner; `None` where an owner, or somebody who looks for one, has the name.
+    fn take_name(&self, path: &Path, flags: c_int, options: &Options, id: FileId) -> Result<Option<Met>> {
+        let Ok(Some(listener)) = LocalListener::bind_to(&place_of(id, path, options)) else {
+            return Ok(None);
+        };
+        // One that this process has open is not opened once more.
+        if options.group_socket == GroupSocket::File || self.databases.get(id).is_some() {
+            return Ok(Some(Met::Nobody(Vacancy { listener: Some(listener), opened: None })));
+        }
+        match self.knock(path, flags, listener)? {
+            Knocked::Opened(listener, file, out) => {
+                // Another file may have taken the path meanwhile.
+                let listener = Some(listener).filter(|_| file.file.id() == id);
+                Ok(Some(Met::Nobody(Vacancy { listener, opened: Some((file, out)) })))
+            }
+            Knocked::Called => Ok(None),
+            Knocked::Stranger => Ok(Some(Met::Stranger)),
+        }
+    }
+
+    /// Finds the owner of a database, or takes its name. `comes` is [`IS_NEW`], or 0 for a connection that has had an owner before.
+    pub(in crate::files) fn meet(
+        &self,
+        path: &Path,
+        flags: c_int,
+        opening: &Opening,
+        comes: u64,
+    ) -> Result<Met> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Met::Stranger) };
-            let name = place_of(id, path, &opening.options);
-            if let Ok(Some(listener)) = LocalListener::bind_to(&name) {
-                return Ok(Met::Nobody(listener));
+            if let Some(met) = self.take_name(path, flags, &opening.options, id)? {
+                return Ok(met);
             }
-            let connected = match LocalSocket::connect_to(&name) {
+            let connected = match LocalSocket::connect_to(&place_of(id, path, &opening.options)) {
                 Ok(connected) => connected,
                 // It is busy, or stopped.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => None,
@@ -134,7 +178,7 @@ impl Vfs {
                 if owner.is_stopped() {
                     return Ok(Met::Stopped(owner.process));
                 }
-                match greet(socket, id, path, opening) {
+                match greet(socket, id, path, opening, comes) {
                     Greeting::Served(channel) => return Ok(Met::Owner(channel)),
                     Greeting::Refused => return Ok(Met::Stranger),
                     Greeting::Ending => {}
@@ -147,29 +191,45 @@ impl Vfs {
 
     /// The identity of a file of the operating system's, which is made where the open is to make it.
     fn identity_to_join(&self, path: &Path, flags: c_int) -> Result<Option<FileId>> {
-        if self.medium.identity(path)?.is_none() && flags & SQLITE_OPEN_CREATE != 0 {
-            drop(self.open_file(path, FileKind::Database, flags & !SQLITE_OPEN_EXCLUSIVE)?);
+        // A simulated medium has files that no other process has.
+        if !self.medium.is_the_systems() {
+            return Ok(None);
         }
         let id = self.medium.identity(path)?;
-        // A simulated medium has files that no other process has.
-        let is_known = |id: &FileId| {
-            std::fs::metadata(path).is_ok_and(|file| (file.dev(), file.ino()) == (id.device, id.inode))
-        };
-        Ok(id.filter(is_known))
+        if id.is_some() || flags & SQLITE_OPEN_CREATE == 0 {
+            return Ok(id);
+        }
+        // Where another process has made it meanwhile, that has a lease, and is told nothing that it would not be told by a knock.
+        drop(self.open_file_at_once(path, FileKind::Database, flags & !SQLITE_OPEN_EXCLUSIVE)?);
+        Ok(self.medium.identity(path)?)
     }
 
-    /// Serves members of a database from now on, for as long as that is open: also where the VFS is unregistered meanwhile.
-    pub(in crate::files) fn serve_group(&self, database: &Arc<OpenDatabase>, listener: LocalListener) {
-        let Some(vfs) = self.weak().upgrade() else { return };
-        let Ok(board) = database.wal_index().begin_group() else { return };
-        database.db().shared().begin_board(board);
-        let there = Arc::downgrade(database);
-        let Some(listener) = database.begin_group(Group::new(listener)) else { return };
-        // Without a thread nobody is served, and the name is given up with the listener.
-        let begun = thread::spawn("litefoot-group", move || accept(&listener, &vfs, &there));
-        if begun.is_err() {
-            database.end_group();
+    /// The database may have members from now on, where it can be written. A process that has the name of its group waits for them.
+    pub(in crate::files) fn host_group(&self, database: &Arc<OpenDatabase>, listener: Option<LocalListener>) {
+        let Some(vfs) = self.weak().upgrade().filter(|_| database.db().writable()) else { return };
+        // Also where the VFS is unregistered meanwhile.
+        database.may_serve_by(move |database, listener| serve_group(&vfs, database, listener));
+        if let Some(listener) = listener {
+            database.await_joiners(listener);
         }
+    }
+}
+
+/// Serves members of a database from now on, for as long as that is open, or until all have left.
+fn serve_group(vfs: &Arc<Vfs>, database: &Arc<OpenDatabase>, listener: LocalListener) {
+    let begun = Instant::now();
+    while !database.prepare_group() {
+        if begun.elapsed() > BEGINNING {
+            return;
+        }
+        std::thread::sleep(GLANCE);
+    }
+    let Some(listener) = database.begin_group(Group::new(listener)) else { return };
+    let (vfs, there) = (vfs.clone(), Arc::downgrade(database));
+    // Without a thread nobody is served, and the name is given up with the listener.
+    let begun = thread::spawn("litefoot-group", move || accept(&listener, &vfs, &there));
+    if begun.is_err() {
+        database.end_group();
     }
 }
 
@@ -190,10 +250,12 @@ enum Greeting {
     Ending,
 }
 
-fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening) -> Greeting {
+fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening, comes: u64) -> Greeting {
     let channel = Channel::new(socket, path);
-    let flags = if opening.read_only { READ_ONLY } else { 0 }
-        | if opening.powersafe_overwrite { POWERSAFE } else { 0 };
+    let flags = comes
+        | if opening.read_only { READ_ONLY } else { 0 }
+        | if opening.powersafe_overwrite { POWERSAFE } else { 0 }
+        | if opening.options.sharing == Sharing::Auto { BY_ITSELF } else { 0 };
     let greeting = greeting(id, &opening.options);
     let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
     match channel.ask_until(Some(Instant::now() + GREETING), &call, |reply| Ok(reply.value)) {
@@ -228,12 +290,33 @@ fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase
     while let Ok(socket) = listener.accept() {
         let Some(database) = database.upgrade() else { return };
         // One that comes at the end looks for the next owner.
-        if !socket.peer().is_ok_and(Peer::is_trusted) || database.group_end().has_begun() {
+        if !socket.peer().is_ok_and(Peer::is_trusted) || database.group_end().has_begun() || !database.admit()
+        {
             continue;
         }
+        let (vfs, there, its) = (vfs.clone(), database.clone(), Arc::downgrade(&database));
+        let serve = move || {
+            receive(&socket, vfs, database);
+            drop(socket);
+            leave(&its);
+        };
         // Where there is no thread, the member finds the stream closed, and tries again for a while.
-        let vfs = vfs.clone();
-        let _ = thread::spawn("litefoot-member", move || receive(&socket, vfs, database));
+        if thread::spawn("litefoot-member", serve).is_err() {
+            there.dismiss();
+        }
+    }
+}
+
+/// A member's stream has ended. A group without members ends soon: an owner that is alone pays nothing for it.
+fn leave(database: &Weak<OpenDatabase>) {
+    if !database.upgrade().is_some_and(|database| database.dismiss()) {
+        return;
+    }
+    for _ in 0..ATTEMPTS_TO_END {
+        std::thread::sleep(LINGER);
+        if database.upgrade().is_none_or(|database| database.end_group_if_alone()) {
+            return;
+        }
     }
 }
 
@@ -245,8 +328,11 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let Some((call, true)) = Call::decode(frame) else { return };
     let flags = call.b;
     let greeting = greeting(database.db().file().id(), database.db().options());
-    let is_welcome =
-        call.operation == Operation::Hello && call.a == VERSION && call.data == greeting.as_bytes();
+    // Newcomers come to a group in WAL mode only where both have been told to.
+    let by_itself = flags & BY_ITSELF != 0 || database.db().options().sharing == Sharing::Auto;
+    let may_come = flags & IS_NEW == 0 || !by_itself || !database.is_in_wal_mode();
+    let is_hello = call.operation == Operation::Hello && call.a == VERSION;
+    let is_welcome = is_hello && call.data == greeting.as_bytes() && may_come;
     let _ = socket.set_timeout(0);
     if is_welcome && flags & BORROWS != 0 {
         let is_lent = lend(socket, &database);
@@ -283,13 +369,16 @@ pub(super) fn join_again(link: &Arc<Link>) -> Result<Arc<Channel>> {
     let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE && !link.channel().is_owner_stopped() {
-        match vfs.meet(path, flags, opening)? {
+        // Threads of this process look one after the other.
+        let one = vfs.databases.begin_opening(path);
+        match vfs.meet(path, flags, opening, 0)? {
             Met::Owner(channel) => return Ok(channel),
             Met::Stranger | Met::Stopped(_) => break,
-            Met::Nobody(listener) => {
+            Met::Nobody(vacancy) => {
                 // It is kept open until the connection is one of its members.
-                let _database = vfs.own_for_group(opening, flags, listener)?;
-                if let Met::Owner(channel) = vfs.meet(path, flags, opening)? {
+                let _database = vfs.own_for_group(opening, flags, vacancy)?;
+                drop(one);
+                if let Met::Owner(channel) = vfs.meet(path, flags, opening, 0)? {
                     return Ok(channel);
                 }
             }
@@ -304,9 +393,19 @@ pub(super) fn join_again(link: &Arc<Link>) -> Result<Arc<Channel>> {
     Err(Error::Busy)
 }
 
-/// True for an open that may join a group: by its options and parameters.
-pub(in crate::files) fn may_join(sharing: Sharing, parameters: &[(String, String)]) -> bool {
+/// True for an open that may join a group, or begin one: by its options and parameters. Without having been told to it joins none where that could be noticed.
+pub(in crate::files) fn may_join(options: &Options, parameters: &[(String, String)]) -> bool {
     let is_unlocked =
         |(name, value): &(String, String)| matches!(name.as_str(), "nolock" | "immutable") && is_true(value);
-    sharing == Sharing::Group && !crate::ffi::connection::is_internal() && !parameters.iter().any(is_unlocked)
+    let is_plain = || {
+        let shares_cache = |(name, value): &(String, String)| name == "cache" && value == "shared";
+        options.tier.is_none()
+            && !options.logs_statements()
+            && options.group_socket == GroupSocket::Name
+            && !parameters.iter().any(shares_cache)
+    };
+    options.sharing.joins()
+        && (options.sharing == Sharing::Group || is_plain())
+        && !crate::ffi::connection::is_internal()
+        && !parameters.iter().any(is_unlocked)
 }

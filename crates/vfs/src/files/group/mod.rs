@@ -12,8 +12,9 @@
 //! ```
 //!
 //! # How they find one another
-//! The owner has an abstract name, which says which file it is (`local_socket` of the storage crate). It binds the name before it opens the
-//! file; a process that finds it taken connects, and never opens the file: to the lease of the owner it is nobody.
+//! A group has an abstract name, which says which file it is (`local_socket` of the storage crate). A process binds the name before it opens the
+//! file; one that finds it taken connects, and never opens the file: to the lease of the owner it is nobody. An owner that is alone gives the name up
+//! as soon as its lease tells of others. Who finds the name free then knocks (`knocking`), and the owner has the name again.
 //!
 //! # Promises
 //! 1. Strangers, which do not say `group`, meet the group as one owner, as with `sharing=auto`.
@@ -40,6 +41,7 @@
 //! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
 //! | `joining` | finding the owner, or becoming it |
+//! | `knocking` | telling an owner that is alone, and has no name |
 //! | `statement` | what a member tells of its statement |
 //! | `hostile` | foreign bytes in the place of either, for `fuzz/` |
 
@@ -50,6 +52,7 @@ pub(crate) mod hostile;
 mod joining;
 mod kept_frames;
 mod kept_pages;
+mod knocking;
 mod lent_pages;
 pub(crate) mod link;
 pub(crate) mod member_file;
@@ -67,7 +70,7 @@ mod tests;
 
 use channel::Channel;
 use joining::join_again;
-pub(super) use joining::{Joined, Met, may_join};
+pub(super) use joining::{Joined, Met, Vacancy, may_join};
 use protocol::{Call, FileOf, Operation};
 use std::path::Path;
 use std::sync::Arc;

@@ -141,7 +141,10 @@ pub(super) const RELEASES: u64 = 4;
 pub(super) const READ_ONLY: u64 = 1;
 pub(super) const POWERSAFE: u64 = 2;
 /// No connection is wanted, but the open file of the database, whose descriptor comes with the reply; the value is the number of its marks.
-pub(super) const BORROWS: u64 = 4;
+pub(super) const BORROWS: u64 = 16;
+/// The connection has had no owner before, and joins without having been told to (`sharing=auto`).
+pub(super) const IS_NEW: u64 = 4;
+pub(super) const BY_ITSELF: u64 = 8;
 
 /// File controls that an owner answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! A member whose owners end, at any of its calls: it goes on with the next one.
 
-use super::joining::{Met, name_of, receive};
+use super::channel::Channel;
+use super::joining::{Met, greeting, receive};
 use super::link::{Link, Opening};
 use super::member_file::{MemberCompanion, MemberFile};
 use super::of_test::{group_on, vfs_on};
-use super::protocol::{Call, FileOf, Incoming, NO_SEAT, Operation, Reply};
+use super::protocol::{BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Reply, VERSION};
 use crate::error::Error;
 use crate::ffi::api::Api;
 use crate::ffi::codes::{
@@ -13,7 +14,9 @@ use crate::ffi::codes::{
 use crate::files::handle::{Control, Handle};
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
-use crate::options::Options;
+use crate::open::database::DatabaseSetup;
+use crate::open::joiners::name_of;
+use crate::options::{Options, Sharing};
 use crate::sync::lock_table::Level;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
@@ -111,7 +114,9 @@ fn with_owners(ends: &[Operation], member_does: impl FnOnce(&Arc<Link>, &mut Mem
     std::thread::scope(|scope| {
         let last = (owners_vfs, database.clone());
         scope.spawn(|| serve_in_turn(&name, listener, ends, last));
-        let Ok(Met::Owner(channel)) = vfs.meet(&path, flags, &opening) else { panic!("there is an owner") };
+        let Ok(Met::Owner(channel)) = vfs.meet(&path, flags, &opening, 0) else {
+            panic!("there is an owner")
+        };
         let link = Link::new(opening, vfs.weak(), channel);
         let mut member = MemberFile::new(link.clone());
         member.control(Control::Connected).unwrap();
@@ -141,6 +146,44 @@ fn a_member_that_has_opened_its_log_goes_on_at_the_next_owner() {
             member.shm_unmap(false).unwrap();
             Box::new(log).close().unwrap();
         });
+    }
+}
+
+/// Where nobody has been told to join, newcomers come outside of WAL mode only. Those that are members already go on.
+#[test]
+fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to() {
+    for (sharing, flags, in_wal_mode, is_served) in [
+        (Sharing::Group, IS_NEW, true, true),
+        (Sharing::Group, IS_NEW | BY_ITSELF, true, false),
+        (Sharing::Group, IS_NEW | BY_ITSELF, false, true),
+        (Sharing::Auto, IS_NEW, true, false),
+        (Sharing::Auto, IS_NEW, false, true),
+        (Sharing::Auto, BY_ITSELF, true, true),
+    ] {
+        let medium = SimMedium::new();
+        let mut page = first_page();
+        if !in_wal_mode {
+            page[18..20].copy_from_slice(&[1, 1]);
+        }
+        let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
+        file.write_at(&page, 0).unwrap();
+        let vfs = vfs_on(Arc::new(medium.clone()));
+        let mut setup = DatabaseSetup::of_test(Arc::new(medium), Path::new("/app.db"));
+        setup.options.sharing = sharing;
+        let options = setup.options.clone();
+        let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
+        let id = database.db().file().id();
+        let name = format!("litefoot-newcomers-{}", std::process::id());
+        let listener = LocalListener::bind(&name).unwrap().unwrap();
+        let there = std::thread::spawn(move || receive(&listener.accept().unwrap(), vfs, database));
+        let socket = LocalSocket::connect(&name).unwrap().unwrap();
+        let channel = Channel::new(socket, Path::new("/app.db"));
+        let greeting = greeting(id, &options);
+        let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
+        let answer = channel.tell(&call);
+        assert_eq!(answer.is_ok(), is_served, "{sharing:?} {flags} {in_wal_mode}: {answer:?}");
+        drop(channel);
+        there.join().unwrap();
     }
 }
 

@@ -46,10 +46,7 @@ impl SharingFacts {
     }
 
     pub(super) fn allow(self) -> bool {
-        matches!(self.wanted, Wanted::Auto | Wanted::Group)
-            && !self.native
-            && self.writable
-            && !self.statements
+        self.wanted.lets_others_in() && !self.native && self.writable && !self.statements
     }
 }
 
@@ -65,6 +62,7 @@ mod tests {
         for (facts, is_shared) in [
             (ALLOWED, true),
             (SharingFacts { wanted: Wanted::Group, ..ALLOWED }, true),
+            (SharingFacts { wanted: Wanted::Separate, ..ALLOWED }, true),
             (SharingFacts { wanted: Wanted::Exclusive, ..ALLOWED }, false),
             (SharingFacts { native: true, ..ALLOWED }, false),
             (SharingFacts { writable: false, ..ALLOWED }, false),

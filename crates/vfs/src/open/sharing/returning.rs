@@ -168,6 +168,7 @@ fn take_back(database: &OpenDatabase, locks: &mut LockChange<'_>) -> Result<bool
     database.ownership.attention.set(Attention::MULTI_PROCESS, false);
     db.shared().set_multi_process(false);
     db.stats_page().note_alone();
+    database.end_empty_group();
     Ok(true)
 }
 
