@@ -25,11 +25,12 @@
 
 pub mod format;
 mod look;
+mod place;
 #[cfg(test)]
 mod tests;
 
 use crate::file::{DeviceError, File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
-use crate::log_file::{Durability, Flush, InUse, Unsynced, read_up_to, set_aside, space};
+use crate::log_file::{Durability, Flush, InUse, Unsynced, read_up_to, space};
 use crate::wal_file::format::Origin;
 use crate::wal_file::origin::{DataFile, which};
 use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, RECORD_HEADER_BYTES, record_bytes};
@@ -60,6 +61,8 @@ pub struct Record {
 pub struct CommitLog {
     medium: Arc<dyn Medium>,
     path: PathBuf,
+    /// The name that the file has given up, while it has one of its own.
+    given_up: Option<PathBuf>,
     latch: Arc<SyncLatch>,
     file: Option<Arc<dyn File>>,
     in_use: Option<InUse>,
@@ -92,6 +95,7 @@ impl CommitLog {
         let mut log = CommitLog {
             medium,
             path: path.to_owned(),
+            given_up: None,
             latch,
             file: None,
             in_use: None,
@@ -174,12 +178,6 @@ impl CommitLog {
     /// The identity of its file, in 16 bits; `None` before there is one.
     pub fn which(&self) -> Result<Option<u16>> {
         self.file.as_ref().map(|file| which(&**file)).transpose()
-    }
-
-    /// True if a crash would find its file by its name, or if there is none yet. One call to the medium.
-    pub fn is_at_its_name(&self) -> Result<bool> {
-        let Some(file) = &self.file else { return Ok(true) };
-        Ok(self.medium.glance(&self.path)?.is_some_and(|(id, _)| id == file.id()))
     }
 
     /// True if no record waits.
@@ -365,22 +363,16 @@ impl CommitLog {
         }
     }
 
-    /// Gives the file a name of its own, because another database has taken that of the database.
-    pub fn step_aside(&mut self) -> Result<()> {
-        if let Some(file) = &self.file
-            && self.medium.identity(&self.path)? == Some(file.id())
-        {
-            self.path = set_aside(&*self.medium, &self.path, &self.latch)?;
-        }
-        Ok(())
-    }
-
     /// Closes the file, which stays as it is, retired: another process will go on with it.
     pub fn close(&mut self) {
         (self.file, self.in_use, self.header, self.header_written) = (None, None, None, false);
         (self.end, self.sequence, self.written) = (HEADER_BYTES, 0, 0);
         (self.name_unsynced, self.retired, self.retirement_unsynced) = (false, None, false);
         self.unsynced.clear();
+        // The next one has the name that this one had.
+        if let Some(name) = self.given_up.take() {
+            self.path = name;
+        }
     }
 
     /// Removes the file, for good.

@@ -10,7 +10,7 @@ pub use unsynced::Flush;
 pub(crate) use unsynced::Unsynced;
 
 use crate::file::{
-    DeviceError, ErrorKind, File, Medium, Operation, Result, SyncLatch, beside, parent_directory,
+    DeviceError, ErrorKind, File, FileId, Medium, Operation, Result, SyncLatch, beside, parent_directory,
 };
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,29 @@ pub fn set_aside(medium: &dyn Medium, path: &Path, latch: &SyncLatch) -> Result<
     }
     let many = std::io::Error::other("too many logs were set aside here already");
     Err(DeviceError::new(Operation::Rename, path, many))
+}
+
+/// Gives a file that was set aside the name again that it had; `false` where it has lost the other one meanwhile. A file that has taken
+/// the name belongs to no database that has its own: it is set aside.
+pub(crate) fn step_back(
+    medium: &dyn Medium,
+    (aside, name): (&Path, &Path),
+    file: FileId,
+    latch: &SyncLatch,
+) -> Result<bool> {
+    latch.check(name)?;
+    if medium.identity(aside)? != Some(file) {
+        return Ok(false);
+    }
+    if let Err(error) = medium.rename_new(aside, name) {
+        if error.kind() != ErrorKind::AlreadyExists {
+            return Err(error);
+        }
+        set_aside(medium, name, latch)?;
+        medium.rename_new(aside, name)?;
+    }
+    latch.watch(medium.sync_directory(parent_directory(name)))?;
+    Ok(true)
 }
 
 /// `len` bytes of a file from `offset`, or as many as it has.

@@ -31,8 +31,8 @@ pub struct Closings {
 }
 
 /// A descriptor of this process alone.
-struct Descriptor {
-    file: fs::File,
+pub(super) struct Descriptor {
+    pub file: fs::File,
     _kept_from_children: LockedFile,
 }
 
@@ -42,7 +42,12 @@ impl Descriptor {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just made, and has no other owner.
-        let file = above_standard_streams(unsafe { fs::File::from_raw_fd(number) })?;
+        Descriptor::of(unsafe { fs::File::from_raw_fd(number) })
+    }
+
+    /// Keeps an open file from children.
+    pub fn of(file: fs::File) -> io::Result<Descriptor> {
+        let file = above_standard_streams(file)?;
         let _kept_from_children = LockedFile::note(file.as_raw_fd());
         Ok(Descriptor { file, _kept_from_children })
     }

@@ -21,9 +21,12 @@
 //! 7. A forked child has no lease of its parent's: the descriptor is noted as locked ([`crate::fork`]). The child's first
 //!    lease starts a broker of its own.
 //!
+//! The broker also hears of names that lead elsewhere ([`super::renames`]): the same thread, the same number, the same promises.
+//!
 //! # Limits
 //! A signal that goes on to the process keeps its value, but of `kill` the sender is lost, and of `F_SETSIG` the file.
 
+use super::renames::Names;
 use crate::file::{LeaseAnswer, OnBreak};
 use crate::sync::{AcrossFork, Condvar, Global, Mutex};
 use crate::thread;
@@ -35,7 +38,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Requests of `fcntl` that the C library's crate does not name (asm-generic/fcntl.h).
 const F_SETSIG: c_int = 10;
@@ -47,7 +50,7 @@ const POLL_MSG: c_int = 3;
 /// The numbers that signals of leases may have. Both are ignored where they are not handled; a thread that blocks them gets them.
 const NUMBERS: [c_int; 2] = [libc::SIGURG, libc::SIGWINCH];
 /// Longest time until a break is found whose signal was discarded: `sigaction` does that to one that nobody has fetched yet.
-const MAX_UNNOTICED: Duration = Duration::from_secs(5);
+pub(super) const MAX_UNNOTICED: Duration = Duration::from_secs(5);
 /// The time between two looks where all numbers are the application's.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -93,11 +96,12 @@ impl Lease {
     }
 }
 
-static BROKER: Global<Broker> = Global::new(Broker::new());
+pub(super) static BROKER: Global<Broker> = Global::new(Broker::new());
 
-/// All leases of the process.
-struct Broker {
+/// All leases of the process, and all names that are watched.
+pub(super) struct Broker {
     leases: Vec<Held>,
+    pub(super) names: Names,
     /// The thread that gets the signals.
     thread: Option<pid_t>,
     /// The number of the signals.
@@ -128,7 +132,7 @@ impl AcrossFork for Broker {
 
 impl Broker {
     const fn new() -> Broker {
-        Broker { leases: Vec::new(), thread: None, number: NUMBERS[0], theirs: 0 }
+        Broker { leases: Vec::new(), names: Names::new(), thread: None, number: NUMBERS[0], theirs: 0 }
     }
 
     fn take(&mut self, descriptor: RawFd, on_break: OnBreak) -> LeaseAnswer {
@@ -160,7 +164,7 @@ impl Broker {
     }
 
     /// The broker's thread, started where there is none yet.
-    fn thread(&mut self) -> Option<pid_t> {
+    pub(super) fn thread(&mut self) -> Option<pid_t> {
         if self.thread.is_none() {
             self.number = unused_number(&usages(), 0);
             self.thread = start();
@@ -168,8 +172,13 @@ impl Broker {
         self.thread
     }
 
-    /// Lets the broker look at all leases.
-    fn wake(&self, thread: pid_t) {
+    /// The number of the signals that its thread waits for.
+    pub(super) fn number(&self) -> c_int {
+        self.number
+    }
+
+    /// Lets the broker look at all leases and names.
+    pub(super) fn wake(&self, thread: pid_t) {
         // SAFETY: the signal is blocked in that thread, which is there for the life of the process.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, self.number) };
     }
@@ -189,6 +198,7 @@ impl Broker {
             for held in &self.leases {
                 set_number(held.descriptor, self.number);
             }
+            self.names.set_number(self.number);
         }
     }
 }
@@ -198,12 +208,14 @@ fn bit(number: c_int) -> u64 {
     1u64.checked_shl(number.cast_unsigned() - 1).unwrap_or(0)
 }
 
-fn set_number(descriptor: RawFd, number: c_int) -> bool {
+/// The number of the signal that a descriptor's events send.
+pub(super) fn set_number(descriptor: RawFd, number: c_int) -> bool {
     // SAFETY: the request takes a number and changes nothing in memory.
     unsafe { libc::fcntl(descriptor, F_SETSIG, number) == 0 }
 }
 
-fn set_owner(descriptor: RawFd, thread: pid_t) -> bool {
+/// The thread that gets that signal.
+pub(super) fn set_owner(descriptor: RawFd, thread: pid_t) -> bool {
     let owner = OwnerEx { kind: F_OWNER_TID, id: thread };
     // SAFETY: the structure is the request's, and outlives the call.
     unsafe { libc::fcntl(descriptor, F_SETOWN_EX, &raw const owner) == 0 }
@@ -321,18 +333,22 @@ fn start() -> Option<pid_t> {
 /// The life of the broker.
 fn serve() {
     loop {
-        let (number, is_theirs_too) = {
+        let (number, is_theirs_too, pause) = {
             let broker = BROKER.lock();
-            (broker.number, broker.theirs & bit(broker.number) != 0)
+            let is_theirs_too = broker.theirs & bit(broker.number) != 0;
+            (broker.number, is_theirs_too, broker.names.pause(Instant::now()).min(MAX_UNNOTICED))
         };
+        let mut has_word = true;
         if is_theirs_too {
             std::thread::sleep(LOOK_EVERY);
-        } else if let Some(info) = wait(number)
-            && is_theirs(arrived(&info))
-        {
-            // First: what is passed on must not come here again.
-            BROKER.lock().leave(info.si_signo);
-            pass_on(&info);
+        } else if let Some(info) = wait(number, pause) {
+            if is_theirs(arrived(&info)) {
+                // First: what is passed on must not come here again.
+                BROKER.lock().leave(info.si_signo);
+                pass_on(&info);
+            }
+        } else {
+            has_word = false;
         }
         loop {
             let next = BROKER.lock().next_break();
@@ -340,14 +356,16 @@ fn serve() {
             // The message of a panic was printed.
             let _ = catch_unwind(AssertUnwindSafe(|| on_break()));
         }
+        super::renames::look(has_word);
     }
 }
 
 /// Waits for a signal; `None` where it is time to look without one.
-fn wait(number: c_int) -> Option<siginfo_t> {
+fn wait(number: c_int, time: Duration) -> Option<siginfo_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     let mut info = MaybeUninit::<siginfo_t>::zeroed();
-    let limit = libc::timespec { tv_sec: MAX_UNNOTICED.as_secs() as libc::time_t, tv_nsec: 0 };
+    let mut limit = libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: 0 };
+    limit.tv_nsec = time.subsec_nanos() as _;
     // SAFETY: `sigemptyset` initialises the set before anything reads it. All three outlive the call, and zeros are a
     // value of the information.
     unsafe {

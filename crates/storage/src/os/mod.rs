@@ -22,6 +22,8 @@ mod mapped;
 mod names;
 mod opening;
 mod os_file;
+#[cfg(target_os = "linux")]
+mod renames;
 mod resolve;
 mod shared_memory;
 mod socket_file;
@@ -40,6 +42,8 @@ pub use local_socket::{LocalListener, LocalName, LocalSocket, Peer};
 use names::Links;
 use opening::{AtLease, Rights};
 use os_file::open_file;
+#[cfg(target_os = "linux")]
+pub use renames::{NameWatch, OnChange};
 use resolve::resolve;
 pub use shared_memory::NamelessMemory;
 use std::fs;

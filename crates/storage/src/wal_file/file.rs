@@ -12,7 +12,7 @@ use super::origin::DataFile;
 use crate::file::{
     DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, beside, parent_directory,
 };
-use crate::log_file::{Durability, Flush, InUse, Unsynced, set_aside, space};
+use crate::log_file::{Durability, Flush, InUse, Unsynced, set_aside, space, step_back};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const MOST_KEPT_BYTES: u64 = 4 << 20;
 pub enum Whereabouts {
     /// Where it was opened, or there is none yet.
     AtItsName,
-    /// It was renamed, removed or replaced.
+    /// It was renamed, removed or replaced, or has given its name up.
     Elsewhere,
     /// It has its name, and frames were cut off.
     Cut,
@@ -76,6 +76,8 @@ pub(super) struct LogFile {
     found: bool,
     /// The mark of a file that this process has left void, durably, and in which nothing was written since.
     kept: Option<KeptLog>,
+    /// The name that the file has given up, while it has one of its own.
+    given_up: Option<PathBuf>,
 }
 
 impl LogFile {
@@ -99,6 +101,7 @@ impl LogFile {
             claimed: 0,
             found: false,
             kept: None,
+            given_up: None,
         }
     }
 
@@ -198,6 +201,9 @@ impl LogFile {
     /// The place of the file, of which `bytes` count. One call to the medium.
     pub fn whereabouts(&self, bytes: u64) -> Result<Whereabouts> {
         let Some(file) = &self.opened else { return Ok(Whereabouts::AtItsName) };
+        if self.is_aside() {
+            return Ok(Whereabouts::Elsewhere);
+        }
         Ok(match self.medium.glance(&self.path)? {
             Some((id, _)) if id != file.id() => Whereabouts::Elsewhere,
             Some((_, len)) if len < bytes => Whereabouts::Cut,
@@ -293,6 +299,9 @@ impl LogFile {
         if removal.syncs_directory {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
         }
+        if let Some(given_up) = self.given_up.take() {
+            self.path = given_up;
+        }
         if std::mem::take(&mut self.found) {
             // It counts for nothing, and the next compaction tries again.
             let _ = remove_remnant(&*self.medium, &new_path(&self.path));
@@ -338,7 +347,24 @@ impl LogFile {
     /// Gives the file, of which `bytes` count, a name of its own: another database has taken that of the data file.
     pub fn step_aside(&mut self, bytes: u64) -> Result<()> {
         if self.opened.is_some() && self.whereabouts(bytes)? != Whereabouts::Elsewhere {
-            self.path = set_aside(&*self.medium, &self.path, &self.latch)?;
+            let aside = set_aside(&*self.medium, &self.path, &self.latch)?;
+            self.given_up = Some(std::mem::replace(&mut self.path, aside));
+        }
+        Ok(())
+    }
+
+    /// True while the file has a name of its own.
+    pub fn is_aside(&self) -> bool {
+        self.given_up.is_some()
+    }
+
+    /// Gives the file its name again: the data file has its own again.
+    pub fn step_back(&mut self) -> Result<()> {
+        if let (Some(file), Some(name)) = (&self.opened, &self.given_up)
+            && step_back(&*self.medium, (&self.path, name), file.id(), &self.latch)?
+        {
+            name.clone_into(&mut self.path);
+            self.given_up = None;
         }
         Ok(())
     }

@@ -473,6 +473,16 @@ impl RedoLog {
     pub fn step_aside(&mut self) -> Result<()> {
         self.file.step_aside(self.bytes())
     }
+
+    /// True while the file has a name of its own.
+    pub fn is_aside(&self) -> bool {
+        self.file.is_aside()
+    }
+
+    /// Gives the file its name again, because the data file has its own again.
+    pub fn step_back(&mut self) -> Result<()> {
+        self.file.step_back()
+    }
 }
 
 #[cfg(test)]

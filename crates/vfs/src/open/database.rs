@@ -391,19 +391,6 @@ impl OpenDatabase {
         Stats::set(&self.db.counters().wal_limit_bytes, self.db.memory().wal_bytes() as u64);
         Ok(opened)
     }
-
-    /// Gives the names of the logs up, as far as possible, when another database is opened by the path that this one
-    /// has lost.
-    pub(crate) fn give_up_names(&self) {
-        if !self.db.is_of_this_process() || self.db.has_its_name() {
-            return;
-        }
-        // A log that cannot be left is in use, and the other one finds it so.
-        let _ = self.rollback_log.leave_place(&self.db);
-        if let Some(wal) = self.wal() {
-            let _ = wal.step_aside();
-        }
-    }
 }
 
 impl Drop for OpenDatabase {

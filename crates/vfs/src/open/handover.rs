@@ -215,6 +215,7 @@ pub(super) fn bring_home(database: &OpenDatabase) -> Result<()> {
 /// Nothing counts any more; then the file is anybody's.
 fn let_file_go(database: &OpenDatabase) -> bool {
     forget_memory(database);
+    database.ownership.own_name.forget();
     database.db.stats_page().set_state(DatabaseState::Open);
     // Should this fail, nobody else gets the file before it is closed; this process takes it again.
     owner_lock::release(database.db.file()).is_ok()

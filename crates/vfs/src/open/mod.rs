@@ -5,6 +5,7 @@
 //! | `database` | [`OpenDatabase`]: the rooms, tied together |
 //! | `registry` | the open databases of one VFS, by file identity |
 //! | `ownership` | taking the file for this process with the first lock |
+//! | `own_name` | giving up the names of its logs, where another file has taken that of the database |
 //! | `group` | the name by which other processes find its owner |
 //! | `joiners` | processes that come to a database which this process has alone, and want to be of its group |
 //! | `handover` | giving the database to a related process, and having it again |
@@ -42,6 +43,7 @@ pub mod looks;
 #[cfg(test)]
 mod of_test;
 mod open_tier;
+mod own_name;
 mod ownership;
 pub mod recovery;
 pub mod registry;

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::open::OpenDatabase;
 use crate::open::handover::{self, Handover};
+use crate::open::own_name::{self, OwnName};
 use crate::open::sharing::{self, Sharing};
 use crate::open::{open_tier, take_over};
 use crate::stats::DatabaseState;
@@ -23,6 +24,8 @@ pub(crate) struct Ownership {
     /// The other processes that have it open.
     pub(super) sharing: Sharing,
     pub(super) attention: Attention,
+    /// The watch of the name that its logs lie beside.
+    pub(super) own_name: OwnName,
     /// True if SQLite has deleted a log under its exclusive lock, and the directory is still to be synced.
     log_deleted: AtomicBool,
 }
@@ -230,6 +233,7 @@ impl OpenDatabase {
             }
             self.db.shared().set_owned(true);
             sharing::note_ownership(self);
+            own_name::watch(self);
             self.db.stats_page().set_state(DatabaseState::Owned);
             handover::note_ownership(self);
         }

@@ -389,6 +389,7 @@ pub(super) fn enter(database: &OpenDatabase) {
     }
     db.shared().set_owned(false);
     db.shared().set_multi_process(true);
+    database.ownership.own_name.forget();
     database.ownership.attention.set(Attention::MULTI_PROCESS, true);
     database.sharing().keeps_owner_lock.store(false, Ordering::Relaxed);
     db.stats_page().note_shared(None);

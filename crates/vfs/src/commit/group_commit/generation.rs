@@ -126,6 +126,13 @@ impl GroupCommit {
         Ok(writer.commit_log.step_aside()?)
     }
 
+    /// Gives both logs their names again.
+    pub fn step_back(&self) -> Result<()> {
+        let mut writer = self.writer.lock();
+        writer.redo.step_back()?;
+        Ok(writer.commit_log.step_back()?)
+    }
+
     /// Copies the redo log, which has everything committed, to the database file, and removes both logs.
     pub fn checkpoint_and_delete(&self, frames: &RwLock<WalFrames>, db: &Db) -> Result<()> {
         self.end_generation(frames, |writer| {

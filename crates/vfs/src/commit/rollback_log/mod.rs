@@ -26,6 +26,8 @@
 //! 3. Slots of a transaction under way keep the log from being reset.
 //! 4. The first frames of a generation are written beside a database file that is synced: its header names the first sector.
 
+mod place;
+
 use crate::cache::PageSource;
 use crate::commit::log_place::{FoundLog, find};
 use crate::commit::redo_log_state::RedoLogState;
@@ -253,6 +255,7 @@ impl RollbackRedoLog {
             // A power cut can take an unsynced commit back, which then needs the pages from before it.
             least = if redo.is_synced() { 0 } else { dirty.base_len() };
         }
+        state.leave_aside(db);
         db.file_end().cut_behind(least);
     }
 
@@ -302,17 +305,6 @@ impl RollbackRedoLog {
         let free = state.redo.is_some() || state.claim_name(db)?;
         self.name_taken.store(!free, Ordering::Release);
         Ok(!free)
-    }
-
-    /// The database file has lost its name: checkpoints the log, and removes it. While a transaction has slots in the log,
-    /// its commit does so.
-    pub fn leave_place(&self, db: &Db) -> Result<()> {
-        if !self.is_live() {
-            return Ok(());
-        }
-        self.wait_until_idle();
-        let mut state = self.state.write();
-        if state.has_slots() { Ok(()) } else { state.checkpoint_and_delete(db) }
     }
 
     /// Resets the log. Most of the work is done while commits go on.

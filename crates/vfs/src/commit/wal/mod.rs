@@ -430,6 +430,11 @@ impl Wal {
         self.commits.step_aside()
     }
 
+    /// Gives them their names again, when this database has its own again.
+    pub fn step_back(&self) -> Result<()> {
+        self.commits.step_back()
+    }
+
     /// Writes everything to the database file, and removes the log, when the last connection has closed and SQLite has
     /// made no checkpoint.
     pub fn checkpoint_and_delete(&self, db: &Db) -> Result<()> {
