@@ -264,6 +264,24 @@ fn a_name_that_comes_back_finds_the_logs_beside_it() {
     }
 }
 
+/// Its own log and its index would lie beside the other one.
+#[test]
+fn a_database_in_wal_mode_is_not_shared_while_another_one_has_its_name() {
+    for form in ["pages", "deltas"] {
+        let scene = Scene::new(("wal", &format!("commit_log={form}")));
+        scene.replace();
+        scene.await_names();
+        scene.use_new();
+        let visitor = stock(&scene.path("kept.db"));
+        visitor.busy_timeout(Duration::from_millis(10)).unwrap();
+        assert!(numbers(&visitor, "old").unwrap_err().to_string().contains("locked"));
+        scene.old().execute("INSERT INTO old VALUES(?1, 'v')", [ROWS + 1]).unwrap();
+        assert!(numbers(&visitor, "old").is_err());
+        drop(visitor);
+        scene.end(&rows(ROWS + 1));
+    }
+}
+
 #[test]
 fn other_names_in_the_directory_disturb_nobody() {
     for mode in [("delete", ""), ("wal", "commit_log=pages")] {

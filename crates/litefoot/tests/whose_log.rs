@@ -4,9 +4,10 @@
 
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Sharing, Vfs};
-use litefoot_sim::SimMedium;
+use litefoot_sim::{CountingMedium, SimMedium};
 use litefoot_sim::{Faults, Random, SyncSite};
 use litefoot_storage::file::{FileKind, Medium, OpenMode, Operation};
+use litefoot_storage::os::OsMedium;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -377,13 +378,14 @@ fn a_file_that_lost_its_name_while_it_was_open_and_the_one_that_has_it_now_are_t
     }
 }
 
-/// The one that has the name does not know of the other: as where that is another process.
+/// The one that has the name does not know of the other, as where that is another process. Nor is that one told that it has lost its name.
 #[test]
 fn a_log_that_another_owner_has_in_use_is_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
-    let (one, other) =
-        (Vfs::builder("whose-one").register().unwrap(), Vfs::builder("whose-other").register().unwrap());
+    let untold = Arc::new(CountingMedium::new(Arc::new(OsMedium)));
+    let one = Vfs::builder("whose-one").medium(untold).register().unwrap();
+    let other = Vfs::builder("whose-other").register().unwrap();
     let old = one.open(&path).unwrap();
     set_up(&old, "delete", "old");
     let log = directory.path().join("app.db-wal");

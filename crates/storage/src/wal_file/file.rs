@@ -259,6 +259,14 @@ impl LogFile {
     pub fn close(&mut self) {
         self.opened = None;
         self.in_use = None;
+        self.forget_aside();
+    }
+
+    /// The next file has the name that this one had.
+    fn forget_aside(&mut self) {
+        if let Some(name) = self.given_up.take() {
+            self.path = name;
+        }
     }
 
     /// The file, created where there is none. No other file is replaced, and none is created beside a file that has
@@ -299,9 +307,7 @@ impl LogFile {
         if removal.syncs_directory {
             self.latch.watch(self.medium.sync_directory(parent_directory(&self.path)))?;
         }
-        if let Some(given_up) = self.given_up.take() {
-            self.path = given_up;
-        }
+        self.forget_aside();
         if std::mem::take(&mut self.found) {
             // It counts for nothing, and the next compaction tries again.
             let _ = remove_remnant(&*self.medium, &new_path(&self.path));

@@ -486,4 +486,4 @@ impl RedoLog {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

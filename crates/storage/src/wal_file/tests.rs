@@ -25,7 +25,7 @@ pub(super) fn page(number: u32, version: u32) -> Vec<u8> {
     page
 }
 
-pub(super) fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
+pub(crate) fn append(log: &mut RedoLog, numbers: &[u32], version: u32, durability: Durability) -> Result<()> {
     with_pages(numbers, version, |transaction, copy| log.append(transaction, copy, durability))
 }
 
@@ -49,7 +49,7 @@ pub(super) fn with_pages(
     append(&transaction, &mut copy)
 }
 
-pub(super) fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
+pub(crate) fn version_of(log: &RedoLog, number: u32) -> Option<u32> {
     let mut bytes = vec![0; PAGE];
     log.read_page(number, 0, &mut bytes).unwrap().then(|| {
         let version = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);

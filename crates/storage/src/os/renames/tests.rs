@@ -242,7 +242,9 @@ fn a_forked_child_has_watches_of_its_own_alone() {
     unsafe {
         libc::kill(child, libc::SIGKILL);
         libc::waitpid(child, std::ptr::null_mut(), 0);
-        pipe.map(|end| libc::close(end));
+        for end in pipe {
+            libc::close(end);
+        }
     }
     drop(watch);
 }

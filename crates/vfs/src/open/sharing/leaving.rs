@@ -25,6 +25,7 @@
 //! 2. No log of more than [`LARGEST_LOG`] is copied. Readers of such a log are waited for, as writers are, and so are those of a log
 //!    that could not be copied.
 //! 3. Nobody is taken along beside a hot journal: a reader may be about to roll that back. Nor is one while chunks are on a tier.
+//! 4. A database in WAL mode that has lost its name is not shared: what has the names of its logs is another one's.
 
 use super::{enter, note_left};
 use crate::db::companions::has_real_journal;
@@ -123,6 +124,9 @@ fn bring_home(database: &OpenDatabase) -> Result<()> {
         return Err(Error::Busy);
     }
     database.recovery.check_replayed()?;
+    if (database.wal_index.is_used() || database.wal().is_some()) && !database.db.has_its_name() {
+        return Err(Error::Busy);
+    }
     handover::bring_home(database)?;
     // A log that is no more than begun is in the way of nobody. At a place of its own there may be another database's.
     let is_ours = database.wal().is_some() || database.db.options().commit_log_path.is_none();
