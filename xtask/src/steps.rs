@@ -64,6 +64,8 @@ pub const FRONT: &[Step] = &[
                 "--test",
                 "whose_log",
                 "--test",
+                "renamed",
+                "--test",
                 "reach",
                 "--test",
                 "try_out",

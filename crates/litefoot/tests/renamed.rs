@@ -24,7 +24,7 @@ const MODES: [(&str, &str); 8] = [
     ("wal", "commit_log=deltas"),
     ("wal", "commit_log=pages&sharing=exclusive"),
 ];
-const ROWS: i64 = 200;
+const ROWS: i64 = 60;
 
 /// Looks until it is so.
 fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | has its name | has its name | uses the log |
 //! | has its name | not open | opens the log |
-//! | has its name | renamed, removed or replaced | checkpoints the log, and opens another one |
+//! | has its name | renamed, removed or replaced, or it has given its name up | checkpoints the log, and opens another one |
 //! | has its name | has its name, and lost frames | is refused: committed transactions are gone |
 //! | renamed or removed | open | checkpoints the log, and writes in place |
 //! | renamed or removed | not open | writes in place |
@@ -353,6 +353,18 @@ mod tests {
         assert_eq!(second_page(&db), 9);
         assert!(state.redo.as_ref().unwrap().is_empty());
         assert!(names(&medium).contains(&"/else".to_owned()));
+    }
+
+    /// The database has its name again before anybody has given the log its own.
+    #[test]
+    fn a_log_that_has_given_its_name_up_is_checkpointed_and_replaced() {
+        let medium = SimMedium::new();
+        let (db, mut state) = with_log(&medium);
+        state.redo.as_mut().unwrap().step_aside().unwrap();
+        assert_eq!(names(&medium), ["/app.db", "/app.db-wal.set-aside-1"]);
+        assert!(state.keep_place(&db, None).unwrap());
+        assert_eq!((second_page(&db), state.redo.as_ref().unwrap().is_empty()), (9, true));
+        assert_eq!(names(&medium), ["/app.db"]);
     }
 
     #[test]
