@@ -66,9 +66,13 @@ fn inode(path: &Path) -> Option<u64> {
 #[test]
 #[ignore = "needs liblitefoot.so; cargo xtask test runs it"]
 fn a_shell_sees_the_new_database_and_not_the_log_of_the_old_one() {
-    for (mode, commit_log) in
-        [("delete", "pages"), ("truncate", "pages"), ("persist", "pages"), ("wal", "pages"), ("wal", "deltas")]
-    {
+    for (mode, commit_log) in [
+        ("delete", "pages"),
+        ("truncate", "pages"),
+        ("persist", "pages"),
+        ("wal", "pages"),
+        ("wal", "deltas"),
+    ] {
         let what = format!("{mode} {commit_log}");
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let directory = directory.path();

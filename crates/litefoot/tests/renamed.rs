@@ -48,6 +48,7 @@ struct Scene {
     directory: TempDir,
     /// Dropped, and so closed, before the directory is.
     old: Option<Connection>,
+    options: Options,
     log: u64,
     what: String,
 }
@@ -58,9 +59,8 @@ impl Scene {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut set = Options::default();
         set.set_list(options).unwrap();
-        let old =
-            Vfs::builder("renamed").options(set).register().unwrap().open(directory.path().join("app.db"));
-        let old = old.unwrap();
+        let vfs = Vfs::builder("renamed").options(set.clone()).register().unwrap();
+        let old = vfs.open(directory.path().join("app.db")).unwrap();
         old.execute_batch(&format!(
             "PRAGMA journal_mode={mode}; CREATE TABLE old(n INTEGER PRIMARY KEY, v); PRAGMA cache_size=10"
         ))
@@ -69,7 +69,7 @@ impl Scene {
             old.execute("INSERT INTO old VALUES(?1, randomblob(500))", [n]).unwrap();
         }
         let log = fs::metadata(directory.path().join("app.db-wal")).unwrap().ino();
-        let scene = Scene { directory, old: Some(old), log, what: format!("{mode} {options}") };
+        let scene = Scene { directory, old: Some(old), options: set, log, what: format!("{mode} {options}") };
         // Whatever becomes of its name, it has one more.
         fs::hard_link(scene.path("app.db"), scene.path("kept.db")).unwrap();
         scene
@@ -93,7 +93,8 @@ impl Scene {
     /// Another database, by stock SQLite.
     fn make_other(&self, path: &Path) {
         let other = stock(path);
-        let make = "CREATE TABLE IF NOT EXISTS new(n INTEGER PRIMARY KEY); INSERT OR IGNORE INTO new VALUES(7)";
+        let make =
+            "CREATE TABLE IF NOT EXISTS new(n INTEGER PRIMARY KEY); INSERT OR IGNORE INTO new VALUES(7)";
         // SQLite removes a log beside a new file, and may find it gone.
         while let Err(error) = other.execute_batch(make) {
             assert!(error.to_string().contains("disk I/O error"), "{error}");
@@ -112,9 +113,7 @@ impl Scene {
     }
 
     fn await_names(&self) {
-        await_that(&self.what, || {
-            !self.has_log_at_its_name() && !self.path("app.db-commits").exists()
-        });
+        await_that(&self.what, || !self.has_log_at_its_name() && !self.path("app.db-commits").exists());
     }
 
     /// Uses the new database as stock SQLite does, until the log is made and copied to the file.
@@ -195,10 +194,12 @@ fn a_transaction_that_has_pages_in_the_log_goes_on_without_its_name() {
     for mode in ["delete", "wal"] {
         for commits in [true, false] {
             let scene = Scene::new((mode, "commit_log=pages&write_buffer_size=64K"));
-            scene.old().execute_batch("BEGIN; UPDATE old SET v=randomblob(3000)").unwrap();
+            let log_bytes = || fs::metadata(scene.path("app.db-wal")).unwrap().len();
+            scene.old().execute_batch("UPDATE old SET v=randomblob(9000)").unwrap();
+            let before = log_bytes();
+            scene.old().execute_batch("BEGIN; UPDATE old SET v=randomblob(9000)").unwrap();
             scene.old().execute_batch("INSERT INTO old VALUES(500, randomblob(500000))").unwrap();
-            let before = fs::metadata(scene.path("app.db-wal")).unwrap().len();
-            assert!(before > 500_000, "its pages are in the log: {before}");
+            assert!(log_bytes() > before + 300_000, "its pages are in the log: {}, {before}", log_bytes());
             scene.replace();
             scene.await_names();
             scene.use_new();
@@ -251,17 +252,54 @@ fn a_name_that_comes_back_finds_the_logs_beside_it() {
                     std::thread::sleep(Duration::from_millis(30));
                 }
                 fs::rename(scene.path("kept.db"), scene.path("app.db")).unwrap();
-                await_that(&format!("{}, set aside", scene.what), || !scene.names().iter().any(|name| name.contains("set-aside")));
+                await_that(&format!("{}, set aside", scene.what), || {
+                    !scene.names().iter().any(|name| name.contains("set-aside"))
+                });
                 // A thread may be at work on what is copied just now.
-                await_that(&format!("{}, before a commit", scene.what), || found_after_a_crash(&scene) == rows(ROWS + round - 1));
+                await_that(&format!("{}, before a commit", scene.what), || {
+                    found_after_a_crash(&scene) == rows(ROWS + round - 1)
+                });
                 scene.old().execute("INSERT INTO old VALUES(?1, 'v')", [ROWS + round]).unwrap();
-                await_that(&format!("{}, behind a commit", scene.what), || found_after_a_crash(&scene) == rows(ROWS + round));
+                await_that(&format!("{}, behind a commit", scene.what), || {
+                    found_after_a_crash(&scene) == rows(ROWS + round)
+                });
             }
             drop(scene.old.take());
             assert_eq!(scene.names(), ["app.db"], "{}", scene.what);
             assert_eq!(numbers(&stock(&scene.path("app.db")), "old").unwrap(), rows(ROWS + 3));
         }
     }
+}
+
+#[test]
+fn the_last_close_waits_for_what_a_rename_has_begun() {
+    for round in 0..24 {
+        let mut scene = Scene::new(("delete", "sharing=exclusive"));
+        scene.replace();
+        std::thread::sleep(Duration::from_micros(round * 300));
+        drop(scene.old.take());
+        let vfs = Vfs::builder("renamed-again").options(scene.options.clone()).register().unwrap();
+        let again = vfs.open(scene.path("kept.db")).unwrap();
+        again.busy_timeout(Duration::ZERO).unwrap();
+        assert_eq!(numbers(&again, "old").unwrap(), rows(ROWS), "nobody has it any more");
+    }
+}
+
+/// Stock SQLite has the hazard that its log is another one's, and its journals come and go in the directory.
+#[test]
+fn only_an_owner_watches_its_directory() {
+    let scene = Scene::new(("delete", ""));
+    let watches = || {
+        let links =
+            fs::read_dir("/proc/self/fd").unwrap().filter_map(|one| fs::read_link(one.ok()?.path()).ok());
+        links.filter(|link| link == scene.directory.path()).count()
+    };
+    assert_eq!(watches(), 1);
+    let visitor = stock(&scene.path("app.db"));
+    assert_eq!(numbers(&visitor, "old").unwrap(), rows(ROWS));
+    assert_eq!(watches(), 0);
+    drop(visitor);
+    await_that(&scene.what, || numbers(scene.old(), "old").unwrap() == rows(ROWS) && watches() == 1);
 }
 
 /// Its own log and its index would lie beside the other one.
@@ -286,7 +324,8 @@ fn a_database_in_wal_mode_is_not_shared_while_another_one_has_its_name() {
 fn other_names_in_the_directory_disturb_nobody() {
     for mode in [("delete", ""), ("wal", "commit_log=pages")] {
         let scene = Scene::new(mode);
-        let neighbour = Vfs::builder("renamed-neighbour").register().unwrap().open(scene.path("b.db")).unwrap();
+        let neighbour =
+            Vfs::builder("renamed-neighbour").register().unwrap().open(scene.path("b.db")).unwrap();
         neighbour.execute_batch(&format!("PRAGMA journal_mode={}; CREATE TABLE t(n)", mode.0)).unwrap();
         neighbour.execute("INSERT INTO t VALUES(1)", []).unwrap();
         let (there, log) = (scene.path("b.db-wal"), fs::metadata(scene.path("b.db-wal")).unwrap().ino());

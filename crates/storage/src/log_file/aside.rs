@@ -80,12 +80,15 @@ mod tests {
         let file = medium.open(Path::new("/a"), FileKind::Database, OpenMode::Create).unwrap();
         let data = DataFile { path: "/a".into(), content: file.clone(), file };
         let shared: Arc<dyn Medium> = Arc::new(medium.clone());
-        let mut redo =
-            RedoLog::open_of(shared.clone(), Path::new(NAMES[0]), Arc::default(), data).unwrap();
+        let mut redo = RedoLog::open_of(shared.clone(), Path::new(NAMES[0]), Arc::default(), data).unwrap();
         let mut commits = CommitLog::open(shared, Path::new(NAMES[1]), Arc::default()).unwrap();
         append(&mut redo, &[1], 1, Durability::Durable).unwrap();
         commits.reserve(4096).unwrap();
-        commits.begin(Base::Statements(StatementBase { salts: [7; 2], frames: 1, writer: Writer::default() }));
+        commits.begin(Base::Statements(StatementBase {
+            salts: [7; 2],
+            frames: 1,
+            writer: Writer::default(),
+        }));
         commits.append(&[Record { kind: 7, payload: vec![7; 9] }], Durability::Durable).unwrap();
         (redo, commits)
     }
@@ -177,12 +180,14 @@ mod tests {
             redo.step_back().unwrap();
             commits.step_back().unwrap();
             let mut random = Random::new(7);
-            let is_lost = |image: SimMedium| {
-                NAMES.iter().any(|name| image.info(Path::new(name)).unwrap().is_none())
-            };
+            let is_lost =
+                |image: SimMedium| NAMES.iter().any(|name| image.info(Path::new(name)).unwrap().is_none());
             (0..30).filter(|_| is_lost(medium.cut(&mut random))).count()
         };
         assert_eq!(lost(Faults::default()), 0);
-        assert!(lost(Faults::ignoring(SyncSite::Directory, None)) > 0, "the sync of the directory is not needed");
+        assert!(
+            lost(Faults::ignoring(SyncSite::Directory, None)) > 0,
+            "the sync of the directory is not needed"
+        );
     }
 }
