@@ -6,7 +6,7 @@
 
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
-use litefoot_testkit::sqlite::stock;
+use litefoot_testkit::sqlite::{metric_or_zero, stock};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -194,12 +194,10 @@ fn a_transaction_that_has_pages_in_the_log_goes_on_without_its_name() {
     for mode in ["delete", "wal"] {
         for commits in [true, false] {
             let scene = Scene::new((mode, "commit_log=pages&write_buffer_size=64K"));
-            let log_bytes = || fs::metadata(scene.path("app.db-wal")).unwrap().len();
             scene.old().execute_batch("UPDATE old SET v=randomblob(9000)").unwrap();
-            let before = log_bytes();
             scene.old().execute_batch("BEGIN; UPDATE old SET v=randomblob(9000)").unwrap();
             scene.old().execute_batch("INSERT INTO old VALUES(500, randomblob(500000))").unwrap();
-            assert!(log_bytes() > before + 300_000, "its pages are in the log: {}, {before}", log_bytes());
+            assert!(metric_or_zero(scene.old(), "spilled_bytes") > 300_000, "{}", scene.what);
             scene.replace();
             scene.await_names();
             scene.use_new();
@@ -269,6 +267,23 @@ fn a_name_that_comes_back_finds_the_logs_beside_it() {
             assert_eq!(numbers(&stock(&scene.path("app.db")), "old").unwrap(), rows(ROWS + 3));
         }
     }
+}
+
+#[test]
+fn a_log_that_a_transaction_keeps_has_its_name_again_with_the_database() {
+    let scene = Scene::new(("delete", "write_buffer_size=64K&sharing=exclusive"));
+    fs::remove_file(scene.path("kept.db")).unwrap();
+    scene.old().execute_batch("UPDATE old SET v=randomblob(9000)").unwrap();
+    scene.old().execute_batch("BEGIN; UPDATE old SET v=randomblob(9000), n=n+1000").unwrap();
+    assert!(metric_or_zero(scene.old(), "spilled_bytes") > 300_000);
+    fs::rename(scene.path("app.db"), scene.path("kept.db")).unwrap();
+    scene.replace();
+    scene.await_names();
+    fs::rename(scene.path("kept.db"), scene.path("app.db")).unwrap();
+    await_that("its log has its name", || scene.has_log_at_its_name());
+    assert_eq!(found_after_a_crash(&scene), rows(ROWS));
+    scene.old().execute_batch("COMMIT").unwrap();
+    assert_eq!(found_after_a_crash(&scene).first(), Some(&1001));
 }
 
 #[test]

@@ -187,14 +187,14 @@ fn looks_keep_their_distance_and_no_word_is_forgotten() {
         (12, false, true, None),
         (100, false, false, None),
         (101, true, true, None),
-        (5_100, false, false, None),
-        (5_101, false, true, None),
+        (600_100, false, false, None),
+        (600_101, false, true, None),
     ] {
         assert_eq!(looks.begins(at(ms), has_word), expected, "{ms}");
         assert_eq!(looks.next, next.map(at), "{ms}");
     }
     looks.again();
-    assert!(!looks.begins(at(5_102), false) && looks.begins(at(5_106), false));
+    assert!(!looks.begins(at(600_102), false) && looks.begins(at(600_106), false));
 }
 
 /// A forked child has no part in its parent's watches, and can have some of its own.
