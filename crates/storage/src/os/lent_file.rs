@@ -10,13 +10,12 @@
 //! 3. A forked child does not have it.
 
 use super::opening::above_standard_streams;
-use super::os_file::lock_range;
+use super::os_file::{lock_range, read_at};
 use crate::file::RangeLock;
 use crate::fork::LockedFile;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 /// An open file of another process's.
 pub struct LentFile {
@@ -40,16 +39,7 @@ impl LentFile {
     /// # Errors
     /// Errors of the system.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.read_at(buf.get_mut(done..).unwrap_or_default(), offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        read_at(&self.file, buf, offset)
     }
 
     /// Gives back all locks and the lease of the open file, once its lender is known to be dead. Others may do so, too.

@@ -178,16 +178,7 @@ impl File for OsFile {
         if self.reads.is_uncached() {
             return self.read_vectored_at(&mut [IoSliceMut::new(buf)], offset);
         }
-        let mut done = 0;
-        while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.error(Operation::Read, error)),
-            }
-        }
-        Ok(done)
+        read_at(&self.file, buf, offset).map_err(|error| self.error(Operation::Read, error))
     }
 
     fn read_cached_at(&self, buf: &mut [u8], offset: u64) -> Result<Option<usize>> {
@@ -423,6 +414,20 @@ fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
 }
 
 /// Locks bytes of an open file, or unlocks them; `false` where another open file has them.
+/// Reads as many bytes from `offset` on as there are.
+pub(super) fn read_at(file: &fs::File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
 pub(super) fn lock_range(file: &fs::File, offset: u64, len: u64, lock: RangeLock) -> io::Result<bool> {
     let mut request = flock(offset, len, lock);
     // SAFETY: `request` is a valid flock that outlives the call.

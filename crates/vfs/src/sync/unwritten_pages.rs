@@ -251,13 +251,13 @@ mod tests {
         let pages = || (0..PAGES).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         let (file, committed) = (pages(), RwLock::new(vec![0_u64; PAGES]));
         let log = Mutex::new(BTreeMap::<usize, u64>::new());
-        let done = AtomicBool::new(false);
+        let (done, from_file) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             let readers = [0, 1].map(|seed| {
-                let (owners, file, committed, log, done) = (&owners, &file, &committed, &log, &done);
+                let (owners, file, committed, log) = (&owners, &file, &committed, &log);
+                let (done, from_file) = (&done, &from_file);
                 scope.spawn(move || {
                     let mut page = seed;
-                    let mut from_file = 0;
                     while !done.load(Ordering::Relaxed) {
                         page = (page * 7 + 3) % PAGES;
                         let truth = committed.read();
@@ -267,7 +267,7 @@ mod tests {
                             true
                         };
                         if owners.marks().read(page as u32, reads) {
-                            from_file += 1;
+                            from_file.fetch_add(1, Ordering::Relaxed);
                         } else {
                             let newest = log.lock().get(&page).copied();
                             found = newest.unwrap_or_else(|| file[page].load(Ordering::Relaxed));
@@ -276,7 +276,6 @@ mod tests {
                         drop(truth);
                         std::thread::yield_now();
                     }
-                    from_file
                 })
             });
             let checkpoints = scope.spawn(|| {
@@ -292,7 +291,11 @@ mod tests {
                     std::thread::yield_now();
                 }
             });
-            for commit in 1..=COMMITS {
+            // The readers may begin late.
+            for commit in 1.. {
+                if commit > COMMITS && from_file.load(Ordering::Relaxed) > COMMITS {
+                    break;
+                }
                 let mut truth = committed.write();
                 let mut log = log.lock();
                 let changed = [commit as usize * 13 % PAGES, commit as usize * 31 % PAGES];
@@ -304,8 +307,7 @@ mod tests {
             }
             done.store(true, Ordering::Relaxed);
             checkpoints.join().unwrap();
-            let from_file: u64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-            assert!(from_file > 0);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
     }
 

@@ -6,7 +6,7 @@
 //! 2. What was read counts only if the owner lived behind it (`sync/unwritten_pages`). Until then its locks were held, and nobody else has written
 //!    what they protect.
 //! 3. Locks and the lease of an owner that has died are given back at once, by a thread that waits for the end of a stream. Nobody could have the
-//!    database else.
+//!    database else. A process's streams end behind the last call of its last thread, so nothing of the owner's is written any more by then.
 //! 4. A process borrows a file once, for all its connections to one owner.
 
 use crate::files::group::channel::Channel;
