@@ -10,6 +10,7 @@ use litefoot_testkit::sqlite::{metric_or_zero, stock};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -43,6 +44,13 @@ fn is_sound(db: &Connection) -> bool {
     db.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap() == "ok"
 }
 
+/// A VFS of a name of its own: a connection of litefoot's own finds its database by that.
+fn register(options: &Options) -> Vfs {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("renamed-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    Vfs::builder(name).options(options.clone()).register().unwrap()
+}
+
 /// A database that is open, with logs beside it.
 struct Scene {
     directory: TempDir,
@@ -59,7 +67,7 @@ impl Scene {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut set = Options::default();
         set.set_list(options).unwrap();
-        let vfs = Vfs::builder("renamed").options(set.clone()).register().unwrap();
+        let vfs = register(&set);
         let old = vfs.open(directory.path().join("app.db")).unwrap();
         old.execute_batch(&format!(
             "PRAGMA journal_mode={mode}; CREATE TABLE old(n INTEGER PRIMARY KEY, v); PRAGMA cache_size=10"
