@@ -9,7 +9,8 @@
 //! # What it promises
 //! 1. What [`super::lease`] promises of its signals holds for these: no handler, no thread of the application's, none that could end
 //!    the process, and none missed for longer than there.
-//! 2. A change that lasts is told within [`PAUSE`], and the time that the looks take. `on_change` runs in the broker, without a
+//! 2. A change that lasts is told within [`PAUSE`], and the time that the looks take. While the name leads elsewhere each look tells of it: it may have
+//!    been back between two looks. `on_change` runs in the broker, without a
 //!    lock of the broker's. Where it answers `false` it is told again.
 //! 3. Other renames in the directory cost at most one look in [`PAUSE`], however many there are: the system's word is ordered once at
 //!    a time, and a look orders the next.
@@ -39,7 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Called when a name leads elsewhere, or leads to its file again. Answers `false` where that is to be told again.
+/// Called when a name leads elsewhere, perhaps more than once, or leads to its file again. Answers `false` where that is to be told again.
 pub type OnChange = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The events that `F_NOTIFY` is asked for (`linux/fcntl.h`): names that are made, and names that are removed. To the system a rename is both.
@@ -252,7 +253,11 @@ pub(super) fn look(has_word: bool) {
     #[cfg(test)]
     tests::LOOKS.fetch_add(u64::from(!watched.is_empty()), Ordering::Relaxed);
     for one in watched {
-        let Some(now) = leads(&one.path, one.file).filter(|now| *now != one.seen) else { continue };
+        let Some(now) = leads(&one.path, one.file) else { continue };
+        // One that leads elsewhere as it did before may have been back meanwhile, and there may be something new beside it.
+        if now == one.seen && now == Leads::ToIt {
+            continue;
+        }
         // The message of a panic was printed.
         let is_taken_up = catch_unwind(AssertUnwindSafe(|| (one.on_change)())).unwrap_or(true);
         let mut broker = BROKER.lock();
