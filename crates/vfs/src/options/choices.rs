@@ -3,7 +3,7 @@
 /// Sharing: the use of one database by several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// As `Separate`; where [`AUTO_JOINS`], as `Group` while the database is in a rollback-journal mode.
+    /// As `Separate`; where `AUTO_JOINS` is set, as `Group` while the database is in a rollback-journal mode.
     #[default]
     Auto,
     /// As `Separate`, and processes of litefoot's that say so, too, have one owner, which commits for all of them.
