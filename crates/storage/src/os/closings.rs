@@ -32,8 +32,9 @@ pub struct Closings {
 
 /// A descriptor of this process alone.
 pub(super) struct Descriptor {
-    pub file: fs::File,
+    // Dropped first: the number may be another file's soon.
     _kept_from_children: LockedFile,
+    pub file: fs::File,
 }
 
 impl Descriptor {
@@ -49,7 +50,7 @@ impl Descriptor {
     pub fn of(file: fs::File) -> io::Result<Descriptor> {
         let file = above_standard_streams(file)?;
         let _kept_from_children = LockedFile::note(file.as_raw_fd());
-        Ok(Descriptor { file, _kept_from_children })
+        Ok(Descriptor { _kept_from_children, file })
     }
 
     /// Takes what there is to be read. Answers if there was anything.

@@ -9,19 +9,16 @@
 //!    back then ([`LentFile::release`]).
 //! 3. A forked child does not have it.
 
-use super::opening::above_standard_streams;
+use super::closings::Descriptor;
 use super::os_file::{lock_range, read_at};
 use crate::file::RangeLock;
-use crate::fork::LockedFile;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// An open file of another process's.
 pub struct LentFile {
-    // Dropped first: the number may be another file's soon.
-    _note: LockedFile,
-    file: File,
+    descriptor: Descriptor,
 }
 
 impl LentFile {
@@ -30,8 +27,7 @@ impl LentFile {
     /// # Errors
     /// Errors of the system.
     pub fn of(descriptor: OwnedFd) -> io::Result<LentFile> {
-        let file = above_standard_streams(File::from(descriptor))?;
-        Ok(LentFile { _note: LockedFile::note(file.as_raw_fd()), file })
+        Ok(LentFile { descriptor: Descriptor::of(File::from(descriptor))? })
     }
 
     /// Reads as many bytes from `offset` on as there are.
@@ -39,17 +35,16 @@ impl LentFile {
     /// # Errors
     /// Errors of the system.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        read_at(&self.file, buf, offset)
+        read_at(&self.descriptor.file, buf, offset)
     }
 
     /// Gives back all locks and the lease of the open file, once its lender is known to be dead. Others may do so, too.
     pub fn release(&self) {
         // Each of the two may have been given back already.
-        let _ = lock_range(&self.file, 0, 0, RangeLock::None);
+        let _ = lock_range(&self.descriptor.file, 0, 0, RangeLock::None);
         // SAFETY: the request takes a number and changes nothing in memory.
-        #[cfg(target_os = "linux")]
         unsafe {
-            libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK);
+            libc::fcntl(self.descriptor.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK);
         }
     }
 }

@@ -393,7 +393,22 @@ impl LocalSocket {
         self.receive_by(bytes, 0)
     }
 
-    /// The same, where bytes are likely to come within `soon`: the thread sleeps only after that time, and lets other threads run until then.
+    /// Receives exactly so many bytes. A descriptor that comes along is nobody's.
+    ///
+    /// # Errors
+    /// As for [`LocalSocket::receive`]; the stream has ended before.
+    pub fn receive_exactly(&self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (count, _) = self.receive(bytes)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            bytes = bytes.get_mut(count..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The same as [`LocalSocket::receive`], where bytes are likely to come within `soon`: the thread sleeps only after that time, and lets other threads run until then.
     ///
     /// # Errors
     /// As for [`LocalSocket::receive`].

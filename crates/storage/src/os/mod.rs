@@ -14,6 +14,7 @@ mod closings;
 mod lease;
 #[cfg(target_os = "linux")]
 mod leased;
+#[cfg(target_os = "linux")]
 mod lent_file;
 #[cfg(target_os = "linux")]
 pub mod life;
@@ -37,6 +38,7 @@ use crate::pass_on;
 pub use calls::statx;
 #[cfg(target_os = "linux")]
 pub use closings::Closings;
+#[cfg(target_os = "linux")]
 pub use lent_file::LentFile;
 pub use local_socket::{LocalListener, LocalName, LocalSocket, Peer};
 use names::Links;

@@ -71,13 +71,13 @@ fn listen(listener: &LocalListener, until: Instant, waiting: &mut Vec<LocalSocke
         let Ok(socket) = listener.accept() else { return Heard::Nothing };
         let mut word = Word::default();
         let _ = socket.set_timeout(FIRST_WORD_MS);
-        if !receive(&socket, &mut word) {
+        if socket.receive_exactly(&mut word).is_err() {
             continue;
         }
         if word == WAIT {
             let left = until.saturating_duration_since(Instant::now());
             let _ = socket.set_timeout(u32::try_from(left.as_millis()).unwrap_or(FIRST_WORD_MS).max(1));
-            if !receive(&socket, &mut word) {
+            if socket.receive_exactly(&mut word).is_err() {
                 return Heard::Nothing;
             }
         }
@@ -88,14 +88,4 @@ fn listen(listener: &LocalListener, until: Instant, waiting: &mut Vec<LocalSocke
             _ => waiting.push(socket),
         }
     }
-}
-
-fn receive(socket: &LocalSocket, mut bytes: &mut [u8]) -> bool {
-    while !bytes.is_empty() {
-        match socket.receive(bytes) {
-            Ok((count, _)) if count > 0 => bytes = bytes.get_mut(count..).unwrap_or_default(),
-            _ => return false,
-        }
-    }
-    true
 }

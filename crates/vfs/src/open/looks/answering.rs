@@ -3,7 +3,7 @@
 use super::moment::Found;
 use super::{
     BUSY, CHANGED, CHANGES, COMPANY, DONE, GREETING, MOST_BYTES, NEXT, PAGE, PLACES, Part, REQUEST_BYTES,
-    TRANSACTION, bytes_of, name_of, numbers_of, receive,
+    TRANSACTION, bytes_of, name_of, numbers_of,
 };
 use crate::error::Result;
 use crate::open::OpenDatabase;
@@ -55,7 +55,7 @@ fn answer_all(socket: &LocalSocket, there: &Weak<OpenDatabase>, marks: &Marks) {
     }
     let mut request = [0; REQUEST_BYTES];
     let mut telling = Telling { marks, transactions: Transactions::new(), told: 0 };
-    while receive(socket, &mut request).is_ok() {
+    while socket.receive_exactly(&mut request).is_ok() {
         // Between two requests the stream keeps nothing open.
         let Some(database) = there.upgrade() else { return };
         let answer = telling.answer(&database, &request);

@@ -2,7 +2,7 @@
 
 use super::{
     BUSY, CHANGES, COMPANY, DONE, GREETING, MOST_BYTES, NEXT, PAGE, PLACES, Part, REPLY_BYTES, TRANSACTION,
-    bytes_of, name_of, numbers_of, receive,
+    bytes_of, name_of, numbers_of,
 };
 use litefoot_storage::file::FileId;
 use litefoot_storage::os::{LocalListener, LocalSocket};
@@ -69,7 +69,7 @@ impl Asker {
             let mut greeting = GREETING.map(|_| 0);
             let greeted = is_believed
                 && socket.set_timeout(PATIENCE_MS).is_ok()
-                && receive(&socket, &mut greeting).is_ok()
+                && socket.receive_exactly(&mut greeting).is_ok()
                 && greeting == GREETING;
             if greeted {
                 self.stream = Some(socket);
@@ -148,7 +148,7 @@ fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> 
     let request: Vec<u8> = bytes_of(&[kind, number]).collect();
     socket.send(&request, None)?;
     let mut head = [0; REPLY_BYTES];
-    receive(socket, &mut head)?;
+    socket.receive_exactly(&mut head)?;
     let words: Vec<u32> = numbers_of(&head).collect();
     let [status, page_bytes, pages, count, last, time, epoch] = words[..] else { return Err(odd()) };
     let time = u64::from(epoch) << 32 | u64::from(time);
@@ -158,9 +158,9 @@ fn ask(socket: &LocalSocket, kind: u32, number: u32) -> io::Result<(u32, Part)> 
         return Err(odd());
     }
     let mut numbers = vec![0; count as usize * 4];
-    receive(socket, &mut numbers)?;
+    socket.receive_exactly(&mut numbers)?;
     let mut data = vec![0; bytes as usize];
-    receive(socket, &mut data)?;
+    socket.receive_exactly(&mut data)?;
     let numbers: Vec<u32> = numbers_of(&numbers).collect();
     if status == TRANSACTION && kind != NEXT {
         return Err(odd());
@@ -192,7 +192,7 @@ mod tests {
             owner.send(&bytes, None).unwrap();
             let asked = ask(&asker, CHANGES, 0);
             let mut request = [0; 8];
-            receive(&owner, &mut request).unwrap();
+            owner.receive_exactly(&mut request).unwrap();
             assert_eq!(numbers_of(&request).collect::<Vec<_>>(), [CHANGES, 0]);
             drop(owner);
             asked

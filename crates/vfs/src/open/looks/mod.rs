@@ -51,8 +51,6 @@ pub(super) use answering::meet_askers;
 pub use asking::{Answer, Asker};
 
 use litefoot_storage::file::FileId;
-use litefoot_storage::os::LocalSocket;
-use std::io;
 use std::sync::atomic::AtomicU8;
 
 /// What has changed, or the first part of that.
@@ -114,17 +112,4 @@ fn bytes_of(numbers: &[u32]) -> impl Iterator<Item = u8> {
 /// Bytes as numbers.
 fn numbers_of(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
-}
-
-/// Receives exactly so many bytes.
-fn receive(socket: &LocalSocket, mut bytes: &mut [u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        // A descriptor that comes along is nobody's.
-        let (count, _) = socket.receive(bytes)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        bytes = bytes.get_mut(count..).unwrap_or_default();
-    }
-    Ok(())
 }
