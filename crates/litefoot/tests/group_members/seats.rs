@@ -55,6 +55,34 @@ fn what_is_read_again_costs_no_message_and_is_what_was_committed_last() {
     }
 }
 
+/// What one connection of a process asks goes by its own stream: that of another one may wait for a lock that this one has.
+#[test]
+fn each_connection_of_a_process_commits_by_three_messages() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, mode);
+        drop((db, vfs));
+        let owner = Process::start("obey", &path, 1);
+        let (vfs, first) = open(&path);
+        let second = vfs.open(&path).unwrap();
+        // Behind a commit the figures cost a message as well.
+        let insert = |db: &Connection, n: i64| {
+            let run = || db.execute("INSERT INTO t VALUES(1, ?1, 'b')", [n]).map(drop).unwrap();
+            calls(&first, run) - 1
+        };
+        // At first each asks for pages, too.
+        for n in [0, 2] {
+            insert(&first, n);
+            insert(&second, n + 1);
+        }
+        for n in [4, 6, 8] {
+            assert_eq!((insert(&first, n), insert(&second, n + 1)), (3, 3), "{mode}");
+        }
+        drop((first, second));
+        owner.end();
+    }
+}
+
 #[test]
 fn a_read_by_a_seat_keeps_a_commit_waiting_until_it_ends_or_its_process_is_killed() {
     for mode in MODES {

@@ -10,6 +10,7 @@
 //! 5. A log in memory is opened only while the database stays this process's. Who opens it has SHARED, and uses no slot of the wal-index yet: to
 //!    a visitor that comes at that moment it is a reader like any other (`open/sharing/leaving.rs`).
 //! 6. While other processes may have the database open nothing is known of what lies beside it.
+//! 7. A member's connection asks by its own stream. That of another connection of its process may wait for a lock that this one has.
 
 use crate::commit::wal::Wal;
 use crate::db::Companion;
@@ -17,7 +18,7 @@ use crate::db::durable_names::{JournalEnd, end_journal};
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::connection_state::ConnectionState;
-use crate::files::group::link::Link;
+use crate::files::group::link::{Link, companion_of};
 use crate::files::group::protocol::FileOf;
 use crate::files::journal::JournalFile;
 use crate::files::passthrough::PassThroughFile;
@@ -112,10 +113,11 @@ impl Vfs {
         self.databases.companion_at(&self.medium.absolute(path).ok()?.path)
     }
 
-    /// A member's connection to the database whose journal or log would have that path, and which of them it is, where another process
-    /// owns the database.
-    fn member_at(&self, path: &Path) -> Option<(Arc<Link>, FileOf)> {
-        self.links.at(path).filter(|_| self.companion_at(path).is_none())
+    /// The member's connection that asks for its journal or its log, and which of them it is. Where it is not known which one asks, any connection to
+    /// a database that another process owns.
+    fn member_at(&self, path: &Path, asks: Option<Arc<Link>>) -> Option<(Arc<Link>, FileOf)> {
+        let known = asks.and_then(|link| companion_of(&link, path).map(|file| (link, file)));
+        known.or_else(|| self.links.at(path).filter(|_| self.companion_at(path).is_none()))
     }
 
     /// The open database that has a hard link whose log or journal would have that path: these lie beside its first name.
@@ -170,9 +172,9 @@ impl Vfs {
         Ok(Opened::new(handle, flags))
     }
 
-    /// Deletes a file; what an open database has instead of it is emptied.
-    pub(crate) fn delete(&self, path: &Path, sync_directory: bool) -> Result<()> {
-        if let Some((link, file)) = self.member_at(path) {
+    /// Deletes a file; what an open database has instead of it is emptied. `asks` is the member's connection that says so, where one does.
+    pub(crate) fn delete(&self, path: &Path, sync_directory: bool, asks: Option<Arc<Link>>) -> Result<()> {
+        if let Some((link, file)) = self.member_at(path, asks) {
             return link.delete(file, sync_directory);
         }
         let companion = match self.companion_at(path) {
@@ -236,8 +238,9 @@ impl Vfs {
     }
 
     /// True if there is a file, or one that can be used, as far as `companions::lacks` has not answered already.
-    pub(crate) fn access(&self, path: &Path, flags: c_int) -> Result<bool> {
-        if let Some((link, file)) = self.member_at(path) {
+    /// `asks` is the member's connection that asks, where one does.
+    pub(crate) fn access(&self, path: &Path, flags: c_int, asks: Option<Arc<Link>>) -> Result<bool> {
+        if let Some((link, file)) = self.member_at(path, asks) {
             return link.access(file, flags);
         }
         let companion = self.companion_at(path);

@@ -173,6 +173,18 @@ impl Names {
         }
         Some(Owner::Connection(connection))
     }
+
+    /// The same, where that is a member's connection.
+    ///
+    /// # Safety
+    /// As for [`Names::owner`].
+    pub unsafe fn member(&self, name: *const c_char) -> Option<Arc<Link>> {
+        // SAFETY: by contract.
+        match unsafe { self.owner(name) }? {
+            Owner::Member(link) => Some(link),
+            Owner::Connection(_) | Owner::Platform => None,
+        }
+    }
 }
 
 impl AcrossFork for Known {

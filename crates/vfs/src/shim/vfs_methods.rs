@@ -5,6 +5,7 @@ use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::ffi::{DlSymbol, Sqlite3File, Sqlite3Vfs};
+use crate::files::group::link::Link;
 use crate::files::group::sleeps_at_owner;
 use crate::files::vfs::{OpenRequest, Vfs};
 use crate::shim::auto_extension::on_new_connection;
@@ -58,6 +59,15 @@ impl AppData {
             Error::Refused(format!("the VFS {name} is gone; keep it for as long as its connections"))
         };
         self.vfs.upgrade().ok_or_else(gone)
+    }
+
+    /// The member's connection whose journal or log has that name.
+    ///
+    /// # Safety
+    /// `name` is a NUL-terminated string.
+    unsafe fn member(&self, ours: &Vfs, name: *const c_char) -> Option<Arc<Link>> {
+        // SAFETY: by contract.
+        if ours.links.are_there() { unsafe { self.names.member(name) } } else { None }
     }
 
     fn hook_connections(&self) -> Result<()> {
@@ -345,7 +355,8 @@ unsafe extern "C" fn delete(vfs: *mut Sqlite3Vfs, name: *const c_char, sync_dire
         let app = app(vfs);
         guard(app.api, || {
             let path = filenames::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            app.vfs()?.delete(path, sync_directory != 0)
+            let ours = app.vfs()?;
+            ours.delete(path, sync_directory != 0, app.member(&ours, name))
         })
     }
 }
@@ -378,7 +389,8 @@ unsafe fn access_other(app: &AppData, name: *const c_char, flags: c_int, answer:
         // SAFETY: by contract.
         unsafe {
             let path = filenames::path(name).ok_or_else(|| Error::Path(String::new()))?;
-            *answer = c_int::from(app.vfs()?.access(path, flags)?);
+            let ours = app.vfs()?;
+            *answer = c_int::from(ours.access(path, flags, app.member(&ours, name))?);
         }
         Ok(())
     })

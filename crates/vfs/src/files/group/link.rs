@@ -154,21 +154,37 @@ impl Links {
         if links.0.is_empty() {
             return None;
         }
-        let name = path.as_os_str().as_bytes();
-        [(Companion::Journal, FileOf::Journal), (Companion::Wal, FileOf::Wal)].into_iter().find_map(
-            |(companion, file)| {
-                let base = Path::new(OsStr::from_bytes(name.strip_suffix(companion.suffix().as_bytes())?));
-                let mut found =
-                    links.0.iter().filter_map(Weak::upgrade).filter(|link| link.opening.path == base);
-                let first = found.next()?;
-                // One whose owner has ended has nobody to ask.
-                let link = if first.channel().is_alive() {
-                    first
-                } else {
-                    found.find(|link| link.channel().is_alive()).unwrap_or(first)
-                };
-                Some((link, file))
-            },
-        )
+        companions_at(path).find_map(|(base, file)| {
+            let mut found = links.0.iter().filter_map(Weak::upgrade).filter(|link| link.opening.path == base);
+            let first = found.next()?;
+            // One whose owner has ended has nobody to ask.
+            let link = if first.channel().is_alive() {
+                first
+            } else {
+                found.find(|link| link.channel().is_alive()).unwrap_or(first)
+            };
+            Some((link, file))
+        })
     }
+
+    /// True if this process has ever had a member's connection.
+    pub(crate) fn are_there(&self) -> bool {
+        !self.links.lock().0.is_empty()
+    }
+}
+
+/// Which of its files that path would be.
+pub(crate) fn companion_of(link: &Link, path: &Path) -> Option<FileOf> {
+    companions_at(path).find_map(|(base, file)| (link.opening.path == base).then_some(file))
+}
+
+/// The databases whose journal or log would have that path, and which of them it would be.
+fn companions_at(path: &Path) -> impl Iterator<Item = (&Path, FileOf)> {
+    let name = path.as_os_str().as_bytes();
+    [(Companion::Journal, FileOf::Journal), (Companion::Wal, FileOf::Wal)].into_iter().filter_map(
+        move |(companion, file)| {
+            let base = name.strip_suffix(companion.suffix().as_bytes())?;
+            Some((Path::new(OsStr::from_bytes(base)), file))
+        },
+    )
 }

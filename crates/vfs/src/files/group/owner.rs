@@ -307,11 +307,11 @@ impl Served {
             Operation::Open => self.open(call.file, a as c_int),
             Operation::Delete => {
                 let path = self.path(call.file)?;
-                self.vfs.delete(&path, a != 0).map(|()| Answer::default())
+                self.vfs.delete(&path, a != 0, None).map(|()| Answer::default())
             }
             Operation::Access => {
                 let path = self.path(call.file)?;
-                self.vfs.access(&path, a as c_int).map(Answer::flag)
+                self.vfs.access(&path, a as c_int, None).map(Answer::flag)
             }
             Operation::Sleep => Ok(Answer::flag(sleep(Duration::from_micros(a)))),
             Operation::TakeTurn => self.take_turn(call),

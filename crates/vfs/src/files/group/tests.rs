@@ -187,6 +187,48 @@ fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to() {
     }
 }
 
+/// Another connection of the process may wait for a lock that this one has, and its stream with it.
+#[test]
+fn each_connection_of_a_process_asks_by_its_own_stream() {
+    let (vfs, path) = (vfs_on(Arc::new(OsMedium)), Path::new("/litefoot/app.db"));
+    let opening = Opening {
+        path: path.to_owned(),
+        flags: SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE,
+        options: Options::default(),
+        api: no_sqlite(),
+        read_only: false,
+        powersafe_overwrite: true,
+    };
+    let name = format!("litefoot-streams-{}", std::process::id());
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let connections = [1, 2, 3].map(|number| {
+        let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), path));
+        let link = Link::new(opening.clone(), vfs.weak(), channel);
+        vfs.links.add(&link);
+        let socket = listener.accept().unwrap();
+        // An owner that answers once, and says so.
+        let serve = move || {
+            let mut incoming = Incoming::default();
+            let Ok(Some(frame)) = incoming.next(&socket) else { return None };
+            let operation = Call::decode(frame).map(|(call, _)| call.operation);
+            let mut reply = Vec::new();
+            Reply { flag: true, ..Reply::DONE }.encode(&mut reply);
+            socket.send(&reply, None).unwrap();
+            operation.map(|operation| (number, operation))
+        };
+        (link, std::thread::spawn(serve))
+    });
+    let companion = Path::new("/litefoot/app.db-journal");
+    let [_, second, third] = [0, 1, 2].map(|number: usize| Some(connections[number].0.clone()));
+    assert!(vfs.access(companion, SQLITE_ACCESS_EXISTS, second).unwrap());
+    vfs.delete(companion, true, third).unwrap();
+    let served = connections.map(|(link, owner)| {
+        drop(link);
+        owner.join().unwrap()
+    });
+    assert_eq!(served, [None, Some((2, Operation::Access)), Some((3, Operation::Delete))]);
+}
+
 /// What SQLite asks where a transaction begins.
 type Beginning = fn(&Arc<Link>, &mut MemberFile) -> Result<(), Error>;
 

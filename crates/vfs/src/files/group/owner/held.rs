@@ -99,7 +99,7 @@ impl Served {
             return Ok(false);
         }
         for file in [FileOf::Journal, FileOf::Wal] {
-            if self.vfs.access(&self.path(file)?, SQLITE_ACCESS_EXISTS)? {
+            if self.vfs.access(&self.path(file)?, SQLITE_ACCESS_EXISTS, None)? {
                 return Ok(false);
             }
         }

@@ -110,7 +110,7 @@ fn write_own(vfs: &Arc<Vfs>, own: &mut MainFile, filler: u8) {
     own.write(&[filler; PAGE], PAGE as u64).unwrap();
     own.sync().unwrap();
     journal.close().unwrap();
-    vfs.delete(&journal_path(), true).unwrap();
+    vfs.delete(&journal_path(), true, None).unwrap();
 }
 
 /// The same to its end.
