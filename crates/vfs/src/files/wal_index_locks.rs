@@ -15,6 +15,7 @@ use crate::sync::refused_writer::{self, Attempts};
 use crate::sync::wal_index::{CHECKPOINT_SLOT, READ_SLOTS, WRITE_SLOT};
 use crate::sync::writer_queue::CHECKPOINTER;
 use litefoot_storage::reserve;
+use litefoot_storage::wal_file::format::HEADER_BYTES;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -147,6 +148,9 @@ impl MainFile {
             }
             return Err(Error::Busy);
         }
+        if first == WRITE_SLOT && exclusive {
+            self.make_index_of_empty_log();
+        }
         if first == WRITE_SLOT && exclusive && !self.connection.internal {
             self.begin_to_write()?;
             self.connection.has_written.store(true, Ordering::Relaxed);
@@ -159,6 +163,14 @@ impl MainFile {
             self.checkpoint = Checkpoint::Begun;
         }
         Ok(true)
+    }
+
+    /// The connection has the write lock. SQLite may have taken it to make an index. That of an empty log must be like none before as soon as
+    /// anybody can see it (`sync/wal_index_sharing`).
+    fn make_index_of_empty_log(&mut self) {
+        if self.wal().is_some_and(|wal| wal.bytes() <= HEADER_BYTES as u64) {
+            self.database.wal_index().make_of_empty_log(&self.slots);
+        }
     }
 
     /// The connection has the write lock. SQLite refuses it where the snapshot is old.
@@ -379,12 +391,16 @@ impl MainFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::of_test::{frame_header, wal_header};
     use crate::files::connection_state::MembersStatement;
     use crate::files::durable_reads::Shows;
     use crate::files::handle::Handle;
+    use crate::files::wal::WalFile;
+    use crate::memory::spill_file::tests::make_spill;
     use crate::open::OpenDatabase;
     use crate::open::checkpointer::{run_of_test, take_turn_of_test};
     use crate::open::database::DatabaseSetup;
+    use crate::sync::wal_index_marks::REGION_BYTES;
     use litefoot_sim::SimMedium;
     use std::path::Path;
     use std::sync::Arc;
@@ -395,6 +411,29 @@ mod tests {
         let main = MainFile::new(Arc::new(OpenDatabase::new(setup)), false, true, false);
         main.connection.note_statement(MembersStatement { is_autocommit, shows: Shows::Always });
         main
+    }
+
+    #[test]
+    fn the_index_of_an_empty_log_is_another_one_while_sqlite_would_make_it() {
+        let (header, frame) = (wal_header(), frame_header(2, 4));
+        for (writes, is_made) in
+            [(&[][..], true), (&[(0, &header[..])], true), (&[(0, &header), (HEADER_BYTES, &frame)], false)]
+        {
+            let mut main = open(true);
+            let wal = main.database.wal_or_open(make_spill()).unwrap();
+            let mut log = WalFile::new(main.connection.clone(), wal);
+            for (offset, bytes) in writes {
+                log.write(bytes, *offset as u64).unwrap();
+            }
+            main.shm_map(0, REGION_BYTES, true).unwrap();
+            main.shm_lock(WRITE_SLOT, 1, true).unwrap();
+            let made = main.database.wal_index().change_counter();
+            assert_eq!(made != 0, is_made, "{} writes", writes.len());
+            main.shm_unlock(WRITE_SLOT, 1).unwrap();
+            main.shm_lock(WRITE_SLOT, 1, true).unwrap();
+            assert_eq!(main.database.wal_index().change_counter(), made, "it is there");
+            main.shm_unlock(WRITE_SLOT, 1).unwrap();
+        }
     }
 
     #[test]

@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) const READ_MARK_WORDS: usize = 25;
 /// A read mark that is not in use (`READMARK_NOT_USED`).
 pub(super) const UNUSED_MARK: u32 = u32::MAX;
-const BACKFILL_WORD: usize = 24;
-const ATTEMPTED_WORD: usize = 32;
+pub(super) const BACKFILL_WORD: usize = 24;
+pub(super) const ATTEMPTED_WORD: usize = 32;
 
 /// Bytes of a region as SQLite has it, and the bytes in the first one that are no page numbers.
 pub(crate) const REGION_BYTES: usize = 32768;

@@ -15,8 +15,9 @@
 //! SQLite believes that a database is unchanged where the header of the index is what the connection has seen last. An index
 //! that is made from a log with frames has the salts and the checksum of that log, so it equals only an index of the same
 //! frames. All indexes that SQLite makes from an empty log are equal, also where the log was full and empty again
-//! meanwhile. So an empty log's index is not left to SQLite: [`WalIndex::share`] writes it, unlike all before. And
-//! [`WalIndex::join_shared`] changes the change counter of the index that it finds, under the write slot, as a commit does. So does
+//! meanwhile. So an empty log's index is not left to SQLite: [`WalIndex::share`] writes it, unlike all before, and
+//! [`WalIndex::make_of_empty_log`] does so in memory. To change the one that SQLite has made would be too late: others may begin to read by it
+//! before the write slot is given back. [`WalIndex::join_shared`] changes the change counter of the index that it finds, under the write slot, as a commit does. So does
 //! [`WalIndex::join_file`] in an owner of a group: members of the owner before may remember an index, and come to this one.
 //!
 //! # Invariants
@@ -32,7 +33,9 @@ use crate::sync::wal_index::{
     COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, SUM_WORD, VERSION_WORD, WRITE_SLOT,
     WalIndex, WalIndexState, write_header,
 };
-use crate::sync::wal_index_marks::{READ_MARK_WORDS, REGION_BYTES, UNUSED_MARK};
+use crate::sync::wal_index_marks::{
+    ATTEMPTED_WORD, BACKFILL_WORD, READ_MARK_WORDS, REGION_BYTES, UNUSED_MARK,
+};
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::wal_file::format::Header;
@@ -71,7 +74,7 @@ impl WalIndex {
         }
         let made = ShmFile::create(medium, path).and_then(|file| self.begin(&mut state, file));
         match (made, state.regions.first()) {
-            (Ok(()), Some(first)) if log_is_empty => write_empty(first),
+            (Ok(()), Some(first)) if log_is_empty => write_empty(first, 0),
             (Ok(()), _) => {}
             (Err(error), _) => {
                 state.regions.iter().for_each(Region::clear);
@@ -132,6 +135,17 @@ impl WalIndex {
             file.close(true);
             // The regions are what was the file.
             state.end_group();
+        }
+    }
+
+    /// A handle has taken the write slot, and the log is empty: where there is no index, SQLite would make one next. It finds this one, since it
+    /// looks once more under the slot.
+    pub(crate) fn make_of_empty_log(&self, held: &HeldSlots) {
+        let state = self.state();
+        let Some(first) = state.regions.first().filter(|_| state.file.is_none()) else { return };
+        if held.writes() && read_header(first).is_none() {
+            write_empty(first, state.shared_slots());
+            self.renewed.store(false, Ordering::SeqCst);
         }
     }
 
@@ -362,7 +376,7 @@ impl WalIndexState {
             clear_header(first);
             is_void(medium, path).map(|is_void| {
                 if is_void {
-                    write_empty(first)
+                    write_empty(first, 0)
                 }
             })
         };
@@ -409,15 +423,19 @@ fn is_void(medium: &dyn Medium, path: &Path) -> Result<bool> {
     Ok(!Header::begins(&first[..read]))
 }
 
-/// Writes the index of an empty log, as SQLite makes it, but for a change counter of its own. Nobody else uses the region.
-fn write_empty(first: &Region) {
+/// Writes the index of an empty log, as SQLite makes it, but for a change counter of its own. Under the write slot, or where nobody else uses the
+/// region. Marks of slots that are `shared` stay.
+fn write_empty(first: &Region, shared: u8) {
     let mut header = [0; COPY_WORDS];
     header[VERSION_WORD] = VERSION;
     header[INIT_WORD] = u32::from_ne_bytes([1, 0, 0, 0]);
     debug_assert!(header[SUM_WORD..] == [0, 0]);
     // SAFETY: a region is far larger, and this is the first one.
     unsafe {
-        for mark in 1..5 {
+        for word in [BACKFILL_WORD, ATTEMPTED_WORD] {
+            first.word(word).store(0, Ordering::SeqCst);
+        }
+        for mark in (1..5).filter(|mark| shared >> (READ_SLOTS + mark) & 1 == 0) {
             first.word(READ_MARK_WORDS + mark).store(UNUSED_MARK, Ordering::SeqCst);
         }
         write_header(first, header);

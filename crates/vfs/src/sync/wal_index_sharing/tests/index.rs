@@ -50,6 +50,34 @@ fn the_first_process_empties_the_file_and_the_last_deletes_it_where_sqlite_says_
     });
 }
 
+/// Others may begin to read by an index before the process that makes it gives the write slot back.
+#[test]
+fn the_index_of_an_empty_log_is_like_none_before_as_soon_as_it_is_there() {
+    let mut process = Process::owner();
+    process.index.make_of_empty_log(&process.handles[0]);
+    assert_eq!(process.header(), [0; 2 * COPY_WORDS], "the slot is another's");
+    process.make_index();
+    let mut seen = vec![process.header()];
+    for is_shared in [false, true, false] {
+        process.index.invalidate();
+        let words = [BACKFILL_WORD, ATTEMPTED_WORD, READ_MARK_WORDS + 2];
+        words.iter().for_each(|word| process.set(*word, 7));
+        assert!(!is_shared || process.lock(1, READ_SLOTS + 2, false));
+        assert!(process.lock(0, WRITE_SLOT, true));
+        process.index.make_of_empty_log(&process.handles[0]);
+        let made = process.header();
+        assert!(read_header(&process.index.state().regions[0]).is_some() && !seen.contains(&made));
+        let words = words.map(|word| process.word(word));
+        assert_eq!(words, [0, 0, if is_shared { 7 } else { UNUSED_MARK }], "what a reader shares stays");
+        process.index.make_of_empty_log(&process.handles[0]);
+        process.index.index_made(&process.handles[0]);
+        assert_eq!(process.header(), made, "it is there");
+        process.unlock(0, WRITE_SLOT);
+        process.unlock(1, READ_SLOTS + 2);
+        seen.push(made);
+    }
+}
+
 #[test]
 fn going_out_and_back_leaves_the_addresses_and_makes_each_index_another() {
     on_both(|medium, path| {
