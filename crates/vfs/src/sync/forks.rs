@@ -56,13 +56,36 @@ pub(crate) fn guard(api: &'static Api) {
     let library = Box::into_raw(Box::new(Library { api, mutexes, next: ptr::null_mut() }));
     let mut first = LIBRARIES.load(Ordering::Acquire);
     loop {
-        // SAFETY: just made, and unknown to any other thread yet.
+        // SAFETY: just made, and unknown to any other thread yet; those before it are leaked.
+        if unsafe { is_guarded(first, &(*library).mutexes) } {
+            // A fork would wait in vain for locks that it has taken already.
+            // SAFETY: as above.
+            return drop(unsafe { Box::from_raw(library) });
+        }
+        // SAFETY: as above.
         unsafe { (*library).next = first };
         match LIBRARIES.compare_exchange(first, library, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return,
             Err(now) => first = now,
         }
     }
+}
+
+/// True if one of the libraries has these locks: it is registered once more.
+///
+/// # Safety
+/// The libraries are leaked, or there is none.
+unsafe fn is_guarded(first: *const Library, mutexes: &[Mutex]) -> bool {
+    let address = |mutex: &Mutex| mutex.mutex.load(Ordering::Relaxed);
+    let mut next = first;
+    // SAFETY: the caller's promise.
+    while let Some(library) = unsafe { next.as_ref() } {
+        if library.mutexes.iter().map(address).eq(mutexes.iter().map(address)) {
+            return true;
+        }
+        next = library.next;
+    }
+    false
 }
 
 fn each_mutex(mut act: impl FnMut(&Library, &Mutex)) {
@@ -200,4 +223,37 @@ fn enter() {
 
 fn leave() {
     IN_SQLITE.fetch_sub(1, Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::{CStr, c_void};
+
+    /// The locks of an SQLite that has nothing else; each is free at any time.
+    fn locks() -> &'static Api {
+        static MUTEXES: [u8; 16] = [0; 16];
+        extern "C" fn alloc(number: c_int) -> *mut Sqlite3Mutex {
+            ptr::from_ref(&MUTEXES[number as usize]).cast_mut().cast()
+        }
+        extern "C" fn nothing() -> c_int {
+            SQLITE_OK
+        }
+        fn function(name: &CStr) -> *const c_void {
+            if name == c"sqlite3_mutex_alloc" { alloc as *const c_void } else { nothing as *const c_void }
+        }
+        // SAFETY: `alloc` has its function's type; the others are called for locks alone, and look at nothing.
+        Box::leak(Box::new(unsafe { Api::from_symbols(function) }.unwrap()))
+    }
+
+    #[test]
+    fn a_library_that_is_registered_again_has_its_locks_taken_once() {
+        guard(locks());
+        guard(locks());
+        // SAFETY: it looks at nothing.
+        let main = unsafe { (locks().mutex_alloc)(STATIC_MUTEXES[0]) };
+        let mut times = 0;
+        each_mutex(|_, mutex| times += i32::from(mutex.mutex.load(Ordering::Relaxed) == main));
+        assert_eq!(times, 1);
+    }
 }
