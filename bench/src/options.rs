@@ -59,6 +59,8 @@ pub struct Options {
     pub owner_kill: bool,
     /// True if the application is killed at every call of a change of state, where the experiment takes [`Flag::KillAtCalls`].
     pub kill_at_calls: bool,
+    /// True if a process is killed at every store that others can see, where the experiment takes [`Flag::KillAtStores`].
+    pub kill_at_stores: bool,
     /// liblitefoot.so, for experiments that load it into other programs.
     pub library: Option<PathBuf>,
 }
@@ -87,6 +89,7 @@ impl Default for Options {
             tight: false,
             owner_kill: false,
             kill_at_calls: false,
+            kill_at_stores: false,
             library: None,
         }
     }
@@ -131,4 +134,6 @@ pub enum Flag {
     OwnerKill,
     /// [`Options::kill_at_calls`].
     KillAtCalls,
+    /// [`Options::kill_at_stores`].
+    KillAtStores,
 }

@@ -57,6 +57,7 @@ Examples:
   litefoot bench visitors --owner-kill            the application is killed at any moment
   litefoot bench visitors --kill-at-calls         at every call of a change of state, one after the other
   litefoot bench member-kills --kill-at-calls     at every call of joining, committing and leaving
+  litefoot bench member-kills --kill-at-stores    at every store into memory of several processes as well
   litefoot bench visitors --case select --rounds 10000   visits of that kind alone
   litefoot bench visitors --case latency          what a visit adds, and what it leaves behind
   litefoot bench ship --case latency              lag of rows in PostgreSQL, and what the application feels
@@ -77,7 +78,7 @@ pub struct Args {
     quick: bool,
 
     /// Every experiment that measures, one after the other
-    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill", "kill_at_calls"])]
+    #[arg(long, group = "page", requires = "report", conflicts_with_all = ["experiment", "json", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill", "kill_at_calls", "kill_at_stores"])]
     all: bool,
 
     /// Write a page of all figures, DIR/report.html, and the JSON of each experiment
@@ -86,7 +87,7 @@ pub struct Args {
 
     /// Run nothing: make the page from files that --json or --report has written
     #[arg(long, value_name = "FILE", num_args = 1.., group = "page", requires = "report",
-          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill", "kill_at_calls"])]
+          conflicts_with_all = ["experiment", "json", "quick", "dir", "seed", "cuts", "journal", "tier", "visitors", "case", "patterns", "commits", "install", "rounds", "count", "sequences", "rows", "modes", "seconds", "stock", "tight", "owner_kill", "kill_at_calls", "kill_at_stores"])]
     from: Vec<PathBuf>,
 
     /// Write the report to a file, as {"experiment", "environment", "figures"}
@@ -157,6 +158,10 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["stock", "tight", "owner_kill", "case", "rounds", "seconds"])]
     kill_at_calls: bool,
 
+    /// Kill a process at every store that others can see as well, where the experiment has a choice
+    #[arg(long, conflicts_with_all = ["kill_at_calls", "seconds"])]
+    kill_at_stores: bool,
+
     /// Only these, where the experiment has patterns of several applications
     #[arg(long, value_name = "NAME,NAME")]
     patterns: Option<String>,
@@ -217,7 +222,8 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
             || args.install
             || args.case.is_some()
             || lists;
-        let others = others || args.stock || args.tight || args.owner_kill || args.kill_at_calls;
+        let others = others || args.stock || args.tight || args.owner_kill;
+        let others = others || args.kill_at_calls || args.kill_at_stores;
         if args.json.is_some() || args.quick || numbers || others {
             return Err(Failure::new("which experiment?")
                 .advice("Name one: litefoot bench NAME; litefoot bench lists them.")
@@ -309,6 +315,7 @@ fn options(experiment: &Experiment, args: &Args) -> Result<Options, Failure> {
         (args.tight, Flag::Tight, "--tight"),
         (args.owner_kill, Flag::OwnerKill, "--owner-kill"),
         (args.kill_at_calls, Flag::KillAtCalls, "--kill-at-calls"),
+        (args.kill_at_stores, Flag::KillAtStores, "--kill-at-stores"),
         (!args.rows.is_empty(), Flag::Rows, "--rows"),
         (!args.modes.is_empty(), Flag::Modes, "--modes"),
     ] {
@@ -343,6 +350,7 @@ fn plain_options(args: &Args) -> Options {
         tight: args.tight,
         owner_kill: args.owner_kill,
         kill_at_calls: args.kill_at_calls,
+        kill_at_stores: args.kill_at_stores,
         library: installed::library().ok(),
     }
 }

@@ -127,7 +127,7 @@ pub const ALL: &[Experiment] = &[
         name: "member-kills",
         description: "processes of a group killed at work, their owner among them: nothing acknowledged may be lost",
         measures: false,
-        flags: &[Flag::Seconds, Flag::Case, Flag::KillAtCalls],
+        flags: &[Flag::Seconds, Flag::Case, Flag::KillAtCalls, Flag::KillAtStores],
         run: members::run_kills,
     },
     Experiment {

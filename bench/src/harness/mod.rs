@@ -5,7 +5,7 @@ pub mod child;
 mod cold;
 mod compiler;
 pub(crate) mod device;
-pub mod each_call;
+pub mod each_point;
 mod environment;
 mod latency;
 mod processor;

@@ -16,6 +16,9 @@
 //! # Limits
 //! Linux alone, from 5.3 on. A container may refuse `ptrace`.
 
+mod registers;
+mod stores;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -24,6 +27,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, c_void, pid_t};
+use stores::Stores;
 
 /// The stop of a call, as `PTRACE_O_TRACESYSGOOD` tells it from a signal.
 const CALL: c_int = libc::SIGTRAP | 0x80;
@@ -51,17 +55,9 @@ struct CallInfo {
     _architecture: u32,
     _instruction: u64,
     _stack: u64,
+    /// The number of the call; behind it, what it has answered.
     number: u64,
     arguments: [u64; 6],
-}
-
-/// A call of a thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Call {
-    /// Its number on this processor.
-    pub number: u64,
-    /// The name of its thread.
-    pub thread: String,
 }
 
 /// A call as the kernel was given it.
@@ -76,14 +72,16 @@ pub struct Made {
 pub struct Tracer {
     process: pid_t,
     threads: BTreeSet<pid_t>,
-    /// Calls since [`Tracer::begin`].
-    calls: u64,
-    /// The process is killed before this one.
+    /// Points at which it could be killed, since [`Tracer::begin`].
+    points: u64,
+    /// The process is killed at this one.
     last: u64,
-    /// The call before which it was killed.
-    killed_at: Option<Call>,
+    /// The point at which it was killed, in words.
+    killed_at: Option<String>,
     /// All calls, once somebody wants them.
     made: Option<Vec<Made>>,
+    /// Memory of other processes, where stores into it count.
+    stores: Option<Stores>,
 }
 
 impl Tracer {
@@ -93,10 +91,11 @@ impl Tracer {
         let mut tracer = Tracer {
             process,
             threads: BTreeSet::new(),
-            calls: 0,
+            points: 0,
             last: u64::MAX,
             killed_at: None,
             made: None,
+            stores: None,
         };
         loop {
             let new: Vec<pid_t> =
@@ -119,10 +118,10 @@ impl Tracer {
         }
     }
 
-    /// Lets the process run until it has made no call for so long. Then it is killed before call `last` from there on.
+    /// Lets the process run until it has made no call for so long. Then it is killed at point `last` from there on: before a call.
     pub fn begin(&mut self, quiet: Duration, last: u64) -> io::Result<()> {
         self.run_until(|_| false, quiet, Duration::from_secs(10))?;
-        (self.calls, self.last) = (0, last);
+        (self.points, self.last) = (0, last);
         Ok(())
     }
 
@@ -160,14 +159,14 @@ impl Tracer {
         self.made.take().unwrap_or_default()
     }
 
-    /// Calls since the beginning.
-    pub fn calls(&self) -> u64 {
-        self.calls
+    /// Points since the beginning.
+    pub fn points(&self) -> u64 {
+        self.points
     }
 
-    /// The call before which the process was killed.
-    pub fn killed_at(&self) -> Option<&Call> {
-        self.killed_at.as_ref()
+    /// The point at which the process was killed, in words.
+    pub fn killed_at(&self) -> Option<&str> {
+        self.killed_at.as_deref()
     }
 
     pub fn has_ended(&self) -> bool {
@@ -209,6 +208,7 @@ impl Tracer {
                 self.count(thread)?;
                 0
             }
+            (libc::SIGSEGV, 0) if self.store(thread)? => 0,
             (_, EVENT_STOP) | (libc::SIGTRAP, libc::PTRACE_EVENT_CLONE) => 0,
             _ => signal,
         };
@@ -220,18 +220,9 @@ impl Tracer {
     }
 
     fn count(&mut self, thread: pid_t) -> io::Result<()> {
-        let mut info = MaybeUninit::<CallInfo>::zeroed();
-        // SAFETY: the kernel writes as many bytes as it is told at most; zeros are a value of the structure.
-        let info = unsafe {
-            let bytes = ptr::without_provenance_mut::<c_void>(size_of::<CallInfo>());
-            if libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, bytes, info.as_mut_ptr()) < 0 {
-                let error = io::Error::last_os_error();
-                return if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) };
-            }
-            info.assume_init()
-        };
+        let Some(info) = call_info(thread)? else { return Ok(()) };
         if info.kind != ENTRY {
-            return Ok(());
+            return self.has_made(thread, info.number.cast_signed());
         }
         if let Some(made) = &mut self.made {
             made.push(Made { number: info.number, arguments: info.arguments });
@@ -239,9 +230,18 @@ impl Tracer {
         if ASKS.iter().any(|asks| asks.cast_unsigned() == info.number) {
             return Ok(());
         }
-        self.calls += 1;
-        if self.calls == self.last {
-            self.killed_at = Some(Call { number: info.number, thread: self.name(thread) });
+        if self.makes(thread, &info) {
+            self.reach(thread, || format!("before call number {}", info.number))?;
+        }
+        Ok(())
+    }
+
+    /// A thread has reached the next point, at which the process may be killed.
+    fn reach(&mut self, thread: pid_t, what: impl FnOnce() -> String) -> io::Result<()> {
+        self.points += 1;
+        if self.points == self.last {
+            self.killed_at = Some(format!("{} of {}", what(), self.name(thread)));
+            self.release(thread)?;
             self.kill();
         }
         Ok(())
@@ -254,13 +254,15 @@ impl Tracer {
 
     /// Kills the process, and waits until it is gone.
     pub fn end(&mut self) -> io::Result<()> {
+        // What fails here is of no use to anybody: the process ends.
+        let released = if self.killed_at.is_none() { self.release_all() } else { Ok(()) };
         self.kill();
         while !self.has_ended() {
             if !self.step()? {
                 std::thread::sleep(PAUSE);
             }
         }
-        Ok(())
+        released
     }
 }
 
@@ -276,6 +278,65 @@ impl Drop for Tracer {
 fn threads(process: pid_t) -> Vec<pid_t> {
     let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// What a thread has come to.
+enum Waited {
+    /// It has done an instruction.
+    Stepped,
+    /// It has met this signal at the instruction.
+    Signal(c_int),
+    /// It has ended.
+    End,
+}
+
+/// Waits for the next stop of a thread: its status, or none where it has ended.
+fn wait(thread: pid_t) -> io::Result<Option<c_int>> {
+    let mut status = 0;
+    // SAFETY: the status outlives the call.
+    while unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL) } < 0 {
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => {}
+            error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
+            error => return Err(error),
+        }
+    }
+    Ok(libc::WIFSTOPPED(status).then_some(status))
+}
+
+/// Has a thread do one instruction. Signals that come from elsewhere come again later.
+fn wait_for(thread: pid_t, step: libc::c_uint) -> io::Result<Waited> {
+    let mut late = Vec::new();
+    let waited = loop {
+        request(step, thread, 0)?;
+        let Some(status) = wait(thread)? else { break Waited::End };
+        match (libc::WSTOPSIG(status), status >> 16) {
+            (_, event) if event != 0 => {}
+            (libc::SIGTRAP, _) => break Waited::Stepped,
+            (signal @ (libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE), _) => {
+                break Waited::Signal(signal);
+            }
+            (signal, _) => late.push(signal),
+        }
+    };
+    for signal in late {
+        // SAFETY: a plain call, to a thread that has stopped.
+        unsafe { libc::syscall(libc::SYS_tkill, thread, signal) };
+    }
+    Ok(waited)
+}
+
+fn call_info(thread: pid_t) -> io::Result<Option<CallInfo>> {
+    let mut info = MaybeUninit::<CallInfo>::zeroed();
+    // SAFETY: the kernel writes as many bytes as it is told at most; zeros are a value of the structure.
+    unsafe {
+        let bytes = ptr::without_provenance_mut::<c_void>(size_of::<CallInfo>());
+        if libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, thread, bytes, info.as_mut_ptr()) < 0 {
+            let error = io::Error::last_os_error();
+            return if error.raw_os_error() == Some(libc::ESRCH) { Ok(None) } else { Err(error) };
+        }
+        Ok(Some(info.assume_init()))
+    }
 }
 
 fn request(request: libc::c_uint, thread: pid_t, data: usize) -> io::Result<()> {

@@ -32,7 +32,7 @@ const DESCRIBED: usize = 10;
 
 /// Runs the experiment.
 pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
-    if options.kill_at_calls {
+    if options.kill_at_calls || options.kill_at_stores {
         return super::calls::run(options, progress);
     }
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });

@@ -17,7 +17,7 @@ mod owner;
 
 use super::content::DATABASE;
 use super::owner::{MODES, stock_sees_all};
-use crate::harness::each_call::{Reached, kill_at_each_call};
+use crate::harness::each_point::{Reached, kill_at_each_point};
 use crate::harness::told::{Heard, Told};
 use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
@@ -114,7 +114,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         let index = batch.first as usize;
         let case = &cases[index];
         let one = |last| one_apart(case, scratch.path(), last);
-        kill_at_each_call(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
+        kill_at_each_point(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
     };
     in_batches(cases.len() as u64, 1, work, &mut |(index, run)| {
         note(&mut figures, &cases[index], &run);
@@ -157,7 +157,7 @@ fn note(figures: &mut Figures, case: &Case, run: &Run) {
     add("lost", of("lost: "));
     add("damaged", of("damaged: "));
     add("owner_errors", run.error.is_some().into());
-    run.reached.note(figures, &case.name(), run.wrong.iter().chain(&run.error));
+    run.reached.note(figures, "calls", &case.name(), run.wrong.iter().chain(&run.error));
 }
 
 /// One run in a directory of its own, with a kill before call `last`.
@@ -254,8 +254,7 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     if owner.error.is_none() {
         let mut tracer = Tracer::attach(owner.process.child.id())?;
         change(case, &database, &mut owner, &mut tracer, last)?;
-        run.reached.calls = tracer.calls();
-        run.reached.killed = tracer.killed_at().map(|call| (last, call.clone()));
+        run.reached = Reached::of(&tracer, last);
         tracer.end()?;
         owner.hear_the_rest();
     }
@@ -308,7 +307,7 @@ fn change(case: &Case, database: &Path, owner: &mut Owner, tracer: &mut Tracer, 
         tracer.run_until(is_back, PATIENCE, PATIENCE)? && said(owner, tracer, "commit")?
     };
     if !in_time && owner.error.is_none() {
-        owner.error = Some(format!("it hangs after {} calls", tracer.calls()));
+        owner.error = Some(format!("it hangs after {} calls", tracer.points()));
     }
     Ok(())
 }

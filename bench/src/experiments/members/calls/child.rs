@@ -1,0 +1,102 @@
+//! The process that is traced, and those beside it.
+
+use super::super::process::{DATABASE, GROUP, open};
+use rusqlite::Connection;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+/// The name of the process for [`crate::child`].
+pub(crate) const CHILD: &str = "member-calls";
+
+/// The process: it does what it is told, and answers with the number of its last commit.
+///
+/// | line | what |
+/// |---|---|
+/// | `open`, `close` | the connection |
+/// | `commit` | a row, and its number in another table |
+/// | `large` | the same, and more than a member holds |
+/// | `read` | a transaction that reads, and another one |
+/// | `roll back` | a transaction that is rolled back |
+/// | `checkpoint` | SQLite's own: all of the log, which is empty then |
+pub(crate) fn be_killed(arguments: &[String]) -> std::result::Result<(), String> {
+    let [directory, writer] = arguments else { return Err("two arguments".to_owned()) };
+    let path = Path::new(directory).join(DATABASE);
+    let writer: i64 = writer.parse().map_err(|_| "a number".to_owned())?;
+    let mut connection = None;
+    let mut number = 0;
+    let say = |line: String| {
+        let mut output = io::stdout().lock();
+        output.write_all(line.as_bytes()).and_then(|()| output.flush()).map_err(|error| error.to_string())
+    };
+    say("ready\n".to_owned())?;
+    for line in io::stdin().lock().lines().map_while(io::Result::ok) {
+        let done = match line.as_str() {
+            "open" if connection.is_some() => Ok(()),
+            "open" => open(&path, GROUP).map(|opened| connection = Some(opened)),
+            "close" => {
+                close(connection.take());
+                Ok(())
+            }
+            line => match &connection {
+                Some((_, db)) => {
+                    work(db, line, writer, number + 1).map(|commits| number += i64::from(commits))
+                }
+                None => Err("there is no connection".to_owned()),
+            },
+        };
+        match done {
+            Ok(()) => say(format!("{number}\n"))?,
+            Err(error) => {
+                // A commit that has failed may be there all the same.
+                if let Some((_, db)) = &connection {
+                    let sql = "SELECT coalesce(max(n), 0) FROM r WHERE writer = ?1";
+                    number = db.query_row(sql, [writer], |row| row.get(0)).unwrap_or(number);
+                }
+                say(format!("error {}\n", error.replace('\n', " ")))?;
+            }
+        }
+    }
+    close(connection);
+    Ok(())
+}
+
+/// The connection goes first.
+fn close(opened: Option<(Option<litefoot::Vfs>, Connection)>) {
+    if let Some((vfs, db)) = opened {
+        drop(db);
+        drop(vfs);
+    }
+}
+
+/// Does one thing; true where that is a commit.
+fn work(db: &Connection, line: &str, writer: i64, n: i64) -> std::result::Result<bool, String> {
+    let failed = |error: rusqlite::Error| error.to_string();
+    match line {
+        // The second one has heard of all commits.
+        "read" => {
+            let sql = "SELECT count(*) FROM r; SELECT count(*) FROM w";
+            return db.execute_batch(sql).map(|()| false).map_err(failed);
+        }
+        "checkpoint" => {
+            let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+            return match db.query_row(sql, [], |row| row.get(0)).map_err(failed)? {
+                0 => Ok(false),
+                _ => Err("a checkpoint meets somebody".to_owned()),
+            };
+        }
+        _ => {}
+    }
+    let more = match line {
+        "large" => format!("INSERT INTO r VALUES({writer}, {}, zeroblob(900000));", -n),
+        _ => String::new(),
+    };
+    let commits = matches!(line, "commit" | "large");
+    let end = if commits { "COMMIT" } else { "ROLLBACK" };
+    let done = db.execute_batch(&format!(
+        "BEGIN IMMEDIATE; INSERT INTO r VALUES({writer}, {n}, 'a row'); INSERT OR REPLACE INTO w VALUES({writer}, {n}); {more} {end}"
+    ));
+    if done.is_err() && !db.is_autocommit() {
+        let _ = db.execute_batch("ROLLBACK");
+    }
+    done.map(|()| commits).map_err(failed)
+}

@@ -1,0 +1,334 @@
+//! `member-kills --kill-at-calls` and `--kill-at-stores`: one process of a group is killed at each point of its path, one after the other.
+//!
+//! Several processes use a database: its owner, a member, and a third one where the owner is killed first. One of them is traced while it does something
+//! (`paths`). The traced one is killed at its first point from there on, in the next run at the second, until a run passes whole. After each kill another one
+//! commits. In the end litefoot and stock SQLite look for what was acknowledged, and for what nobody has committed.
+//!
+//! With `--kill-at-calls` the points are its calls, in one path from the open to the close. With `--kill-at-stores` they are before and behind each call, and before
+//! and behind each store into memory that other processes have, in many short paths (`--case` has the beginning of `MODE.PATH`). Nobody else can tell where
+//! between two of these points a process was killed: it was killed at each instruction of the path.
+//!
+//! | figure | meaning |
+//! |---|---|
+//! | `calls.CASE`, `points.CASE` | points of the traced process, by case: the last run, which passed whole |
+//! | `stores.CASE` | stores among them |
+//! | `kills` | runs with a kill |
+//! | `lost`, `damaged` | kills after which a commit was missing; after which SQLite's own check failed, or there was what nobody has committed |
+//! | `errors` | runs in which the process that lives met an error that the death of the other does not explain |
+//! | `longest_ms` | the longest commit of the one that lives, behind a kill |
+
+mod child;
+mod paths;
+
+use super::MODES;
+use super::process::{DATABASE, GROUP, Side, open};
+use crate::harness::each_point::{Reached, kill_at_each_point};
+use crate::harness::told::{Heard, Told};
+use crate::harness::tracer::Tracer;
+use crate::harness::{self, Batch, Progress, in_batches};
+use crate::options::Options;
+use crate::report::Figures;
+use crate::{Error, Result};
+pub(crate) use child::{CHILD, be_killed};
+use std::io;
+use std::path::Path as FilePath;
+use std::time::{Duration, Instant};
+
+/// The processes, in the order in which they begin.
+const OWNER: usize = 0;
+const MEMBER: usize = 1;
+const THIRD: usize = 2;
+
+/// A process that reaches no point for so long has nothing to do.
+const QUIET: Duration = Duration::from_millis(20);
+/// After this a process counts as hung.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Only each so many-th call in the short form, or point.
+const QUICK_STEP: u64 = 24;
+const QUICK_STEP_OF_STORES: u64 = 200;
+/// What the owner does first.
+const BEGINS: [paths::Told; 3] = [(OWNER, "open"), (OWNER, "commit"), (OWNER, "commit")];
+
+/// A path in a journal mode.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    mode: &'static str,
+    path: &'static paths::Path,
+    /// True where stores are points.
+    at_stores: bool,
+    /// Each so many-th point is one that kills.
+    step: u64,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}.{}", self.mode, self.path.name)
+    }
+}
+
+/// The outcome of one run.
+#[derive(Debug, Default)]
+struct Run {
+    reached: Reached,
+    stores: u64,
+    longest: Duration,
+    wrong: Option<String>,
+    error: Option<String>,
+}
+
+/// Runs all cases.
+pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let (paths, step): (&'static [paths::Path], _) = match options.kill_at_stores {
+        true => (&paths::EACH, QUICK_STEP_OF_STORES),
+        false => (&paths::WHOLE, QUICK_STEP),
+    };
+    let (at_stores, step) = (options.kill_at_stores, if options.quick { step } else { 1 });
+    let all =
+        MODES.into_iter().flat_map(|mode| paths.iter().map(move |path| Case { mode, path, at_stores, step }));
+    let is_wanted = |case: &Case| options.case.as_deref().is_none_or(|name| case.name().starts_with(name));
+    let cases: Vec<Case> = all.filter(is_wanted).collect();
+    if cases.is_empty() {
+        return Err(Error::Wrong(format!(
+            "no path is called {:?}",
+            options.case.as_deref().unwrap_or_default()
+        )));
+    }
+    let mut figures = Figures::new();
+    for name in ["kills", "lost", "damaged", "errors", "longest_ms"] {
+        figures.set(name, 0.0);
+    }
+    progress.begin("cases", cases.len() as u64);
+    let work = |batch: &Batch<'_, (usize, Run)>| {
+        let index = batch.first as usize;
+        let case = &cases[index];
+        let one = |last| one_apart(case, &options.directory, last);
+        kill_at_each_point(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
+    };
+    in_batches(cases.len() as u64, 1, work, &mut |(index, run)| {
+        note(&mut figures, &cases[index], &run);
+        progress.advance(u64::from(run.reached.killed.is_none()))
+    })?;
+    Ok(figures)
+}
+
+fn note(figures: &mut Figures, case: &Case, run: &Run) {
+    let has = |kind: &str| run.wrong.as_ref().is_some_and(|what| what.starts_with(kind));
+    for (name, more) in [
+        ("kills", run.reached.killed.is_some()),
+        ("lost", has("lost: ")),
+        ("damaged", has("damaged: ")),
+        ("errors", run.error.is_some()),
+    ] {
+        let sum = figures.get(name).unwrap_or_default() + f64::from(u8::from(more));
+        figures.set(name, sum);
+    }
+    let longest = figures.get("longest_ms").unwrap_or_default().max(run.longest.as_secs_f64() * 1000.0);
+    figures.set("longest_ms", longest);
+    if case.at_stores && run.reached.killed.is_none() {
+        figures.set(format!("stores.{}", case.name()), run.stores as f64);
+    }
+    let points = if case.at_stores { "points" } else { "calls" };
+    run.reached.note(figures, points, &case.name(), run.wrong.iter().chain(&run.error));
+}
+
+/// One run in a directory of its own, with a kill at point `last`.
+fn one_apart(case: &Case, parent: &FilePath, last: u64) -> Result<Run> {
+    let failed = |source| Error::Directory { path: parent.to_owned(), source };
+    let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
+    super::create(scratch.path(), case.mode)?;
+    one(case, scratch.path(), last).map_err(failed)
+}
+
+/// A process of the group.
+struct Process {
+    told: Told,
+    writer: i64,
+    acknowledged: i64,
+    /// Commits that it was told to make.
+    told_commits: i64,
+    error: Option<String>,
+}
+
+impl Process {
+    fn start(directory: &FilePath, writer: i64) -> io::Result<Process> {
+        let mut command = harness::child::command(CHILD)?;
+        command.arg(directory).arg(writer.to_string());
+        let told = Told::start(command)?;
+        let mut process = Process { told, writer, acknowledged: 0, told_commits: 0, error: None };
+        process.hear(PATIENCE);
+        Ok(process)
+    }
+
+    /// Waits for an answer; true if there is one, or will be none.
+    fn hear(&mut self, patience: Duration) -> bool {
+        match self.told.hear(patience) {
+            Heard::Line(line) => {
+                match line.parse() {
+                    Ok(number) => self.acknowledged = number,
+                    Err(_) if line.starts_with("error") => self.error = Some(line),
+                    Err(_) => {}
+                }
+                true
+            }
+            Heard::Nothing => {
+                if !patience.is_zero() {
+                    self.error = Some("it does not answer".to_owned());
+                }
+                false
+            }
+            Heard::End => true,
+        }
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        self.told_commits += i64::from(matches!(line, "commit" | "large"));
+        self.told.tell(line)
+    }
+
+    fn ask(&mut self, line: &str) -> io::Result<()> {
+        self.tell(line)?;
+        self.hear(PATIENCE);
+        Ok(())
+    }
+}
+
+/// One run, with a kill at point `last`.
+fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
+    let path = case.path;
+    let many = 1 + path.lives.max(path.killed);
+    let mut processes: Vec<Process> =
+        (1..).take(many).map(|writer| Process::start(directory, writer)).collect::<io::Result<_>>()?;
+    for (process, line) in BEGINS.iter().chain(path.before) {
+        processes[*process].ask(line)?;
+    }
+    let mut tracer = Tracer::attach(processes[path.killed].told.child.id())?;
+    tracer.begin(QUIET, last)?;
+    if case.at_stores {
+        tracer.count_stores(is_own)?;
+    }
+    if path.without_owner {
+        processes[OWNER].told.child.kill()?;
+    }
+    let mut run = Run::default();
+    let (mut is_heard, mut asked) = (true, path.killed);
+    for (process, line) in path.traced {
+        asked = *process;
+        is_heard = said(&mut processes[*process], &mut tracer, line)?;
+        if !is_heard && !tracer.has_ended() {
+            run.error = Some(format!("it hangs after {} points, at {line:?}", tracer.points()));
+        }
+        if tracer.has_ended() || run.error.is_some() {
+            break;
+        }
+    }
+    run.reached = Reached::of(&tracer, last);
+    run.stores = tracer.stores();
+    if let Some(number) = tracer.met_memory() {
+        run.error = Some(format!("call number {number} has met memory that is watched"));
+    }
+    tracer.end()?;
+    if !is_heard && path.killed == OWNER && asked == path.lives {
+        // It is on its way to the next owner, or is that now.
+        let begun = Instant::now();
+        processes[path.lives].hear(PATIENCE);
+        run.longest = begun.elapsed();
+    }
+    // What it has acknowledged in its last moment.
+    let dead = &mut processes[path.killed];
+    while let Heard::Line(line) = dead.told.hear(PATIENCE) {
+        dead.acknowledged = line.parse().unwrap_or(dead.acknowledged);
+    }
+    // The transaction under way has failed with the owner, and nothing else does.
+    let passed = run.reached.killed.is_none();
+    for process in processes
+        .iter_mut()
+        .filter(|process| passed || path.killed != OWNER && process.writer != 1 + path.killed as i64)
+    {
+        run.error = run.error.take().or(process.error.take());
+    }
+    let lives = &mut processes[path.lives];
+    lives.error = None;
+    // A checkpoint meets what the dead one may have left in the wal-index.
+    for line in ["open", "commit", "commit", "checkpoint"] {
+        let begun = Instant::now();
+        lives.ask(line)?;
+        run.longest = run.longest.max(begun.elapsed());
+    }
+    run.error = run.error.take().or(lives.error.take());
+    let expected: Vec<Expected> = processes.iter().map(Expected::of).collect();
+    drop(processes);
+    let looks = [GROUP, Side::Stock].map(|side| look(&directory.join(DATABASE), side, &expected));
+    run.wrong = looks.into_iter().find_map(std::result::Result::err);
+    Ok(run)
+}
+
+/// True for memory that no other process of a group has: the buffer pool, and figures for whoever asks.
+fn is_own(name: &str) -> bool {
+    ["/memfd:frames", "/memfd:litefoot-stats"].iter().any(|own| name.starts_with(own))
+}
+
+/// Has a process do something while the one that is traced runs; true where it has answered.
+fn said(process: &mut Process, tracer: &mut Tracer, line: &str) -> io::Result<bool> {
+    // Refused where it was killed at this moment.
+    if process.tell(line).is_err() {
+        return Ok(true);
+    }
+    let mut is_heard = false;
+    tracer.run_until(
+        |_| {
+            is_heard = is_heard || process.hear(Duration::ZERO);
+            is_heard
+        },
+        PATIENCE,
+        PATIENCE,
+    )?;
+    if is_heard && !tracer.has_ended() {
+        // Other threads may have begun something meanwhile.
+        tracer.run_until(|_| false, QUIET, PATIENCE)?;
+    }
+    Ok(is_heard)
+}
+
+/// What must be there of a process.
+struct Expected {
+    writer: i64,
+    acknowledged: i64,
+    told_commits: i64,
+}
+
+impl Expected {
+    fn of(process: &Process) -> Expected {
+        let Process { writer, acknowledged, told_commits, .. } = *process;
+        Expected { writer, acknowledged, told_commits }
+    }
+}
+
+fn look(path: &FilePath, side: Side, expected: &[Expected]) -> std::result::Result<(), String> {
+    let damaged = |error: rusqlite::Error| format!("damaged: {error}");
+    let (_vfs, db) = open(path, side).map_err(|error| format!("damaged: {error}"))?;
+    let verdict: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(damaged)?;
+    if verdict != "ok" {
+        return Err(format!("damaged: {verdict}"));
+    }
+    for Expected { writer, acknowledged, told_commits } in expected {
+        let sql = "SELECT count(*), coalesce(max(n), 0), coalesce((SELECT n FROM w WHERE writer = ?1), 0) FROM r WHERE writer = ?1 AND n > 0";
+        let found: [i64; 3] = db
+            .query_row(sql, [writer], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))
+            .map_err(damaged)?;
+        if found[1] < *acknowledged {
+            return Err(format!(
+                "lost: commit {} of process {writer} is the newest of {acknowledged}",
+                found[1]
+            ));
+        }
+        // The other half of a large transaction has the number with a minus.
+        let sql = "SELECT count(*) FROM r AS large WHERE writer = ?1 AND n < 0 AND NOT EXISTS(SELECT 1 FROM r WHERE writer = ?1 AND n = -large.n)";
+        let halves: i64 = db.query_row(sql, [writer], |row| row.get(0)).map_err(damaged)?;
+        if found[0] != found[1] || found[2] != found[1] || found[1] > *told_commits || halves > 0 {
+            return Err(format!(
+                "damaged: {found:?} and {halves} halves of process {writer}, of {told_commits} commits"
+            ));
+        }
+    }
+    Ok(())
+}

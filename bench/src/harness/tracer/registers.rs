@@ -1,0 +1,108 @@
+//! The registers of a thread that has stopped, and calls that it is made to make.
+//!
+//! # Limits
+//! For x86-64. Other processors pair a load with a store that fails where the thread has stopped in between: a thread that is stepped over such a
+//! pair never comes to its end.
+
+use super::{Waited, wait_for};
+use libc::pid_t;
+use std::io;
+
+/// The bytes of the instruction that makes a call.
+#[cfg(target_arch = "x86_64")]
+const CALL_INSTRUCTION: [u8; 2] = [0x0f, 0x05];
+
+/// What a thread was stopped with.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(super) struct Registers(libc::user_regs_struct);
+
+#[cfg(target_arch = "x86_64")]
+impl Registers {
+    pub(super) fn of(thread: pid_t) -> io::Result<Registers> {
+        let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::zeroed();
+        // SAFETY: the request writes a structure of this type; zeros are a value of it.
+        unsafe {
+            let place = registers.as_mut_ptr();
+            if libc::ptrace(libc::PTRACE_GETREGS, thread, 0_usize, place) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Registers(registers.assume_init()))
+        }
+    }
+
+    pub(super) fn set(&self, thread: pid_t) -> io::Result<()> {
+        // SAFETY: the request reads a structure of this type.
+        let done = unsafe { libc::ptrace(libc::PTRACE_SETREGS, thread, 0_usize, &raw const self.0) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The instruction that comes next.
+    pub(super) fn instruction(&self) -> u64 {
+        self.0.rip
+    }
+
+    /// The instruction by which the thread has made the call that it is in, or has just made.
+    pub(super) fn call_instruction(&self, thread: pid_t) -> Option<u64> {
+        let address = self.0.rip.checked_sub(CALL_INSTRUCTION.len() as u64)?;
+        // SAFETY: the request reads the other process's memory.
+        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, thread, address, 0_usize) };
+        word.to_ne_bytes().starts_with(&CALL_INSTRUCTION).then_some(address)
+    }
+
+    /// The call that the thread is about to make is not made.
+    pub(super) fn without_call(mut self) -> Registers {
+        self.0.orig_rax = u64::MAX;
+        self
+    }
+
+    /// Has the thread make a call by that instruction, and says what it has answered; its registers are those behind the call. Nothing is said of one that has ended.
+    pub(super) fn call(
+        &self,
+        thread: pid_t,
+        instruction: u64,
+        number: libc::c_long,
+        arguments: [u64; 3],
+    ) -> io::Result<Option<i64>> {
+        let mut theirs = self.0;
+        (theirs.rip, theirs.rax, theirs.orig_rax) = (instruction, number.cast_unsigned(), u64::MAX);
+        [theirs.rdi, theirs.rsi, theirs.rdx] = arguments;
+        Registers(theirs).set(thread)?;
+        match wait_for(thread, libc::PTRACE_SINGLESTEP)? {
+            Waited::Stepped => Ok(Some(Registers::of(thread)?.0.rax.cast_signed())),
+            Waited::Signal(signal) => Err(io::Error::other(format!("signal {signal} in a call"))),
+            Waited::End => Ok(None),
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Clone, Copy)]
+pub(super) struct Registers;
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Registers {
+    pub(super) fn of(_: pid_t) -> io::Result<Registers> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn set(&self, _: pid_t) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn instruction(&self) -> u64 {
+        0
+    }
+
+    pub(super) fn call_instruction(&self, _: pid_t) -> Option<u64> {
+        None
+    }
+
+    pub(super) fn without_call(self) -> Registers {
+        self
+    }
+
+    pub(super) fn call(&self, _: pid_t, _: u64, _: libc::c_long, _: [u64; 3]) -> io::Result<Option<i64>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
