@@ -5,8 +5,7 @@
 //! several processes. So a process that is killed before and behind each of them was killed at every instruction of its path.
 //!
 //! # How
-//! To step through each instruction is out of the question: a step takes 20 us here, and the open of a database has two million. So the memory becomes read-only in
-//! the process. A store then stops its thread before the instruction. The tracer makes the page writable, has the thread do this one instruction, and makes the
+//! To step through each instruction takes too long: 20 us a step on a virtual machine. So the memory becomes read-only in the process. A store then stops its thread before the instruction. The tracer makes the page writable, has the thread do this one instruction, and makes the
 //! page read-only again. The calls that change the protection are the thread's own, made by the tracer in its place. New mappings are found behind each call
 //! that makes one.
 //!
