@@ -37,9 +37,17 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
     }
     let seconds = options.seconds.unwrap_or(if options.quick { QUICK_SECONDS } else { SECONDS });
     let mut figures = Figures::new();
-    for name in
-        ["lives", "kills", "acknowledged", "visits", "longest_ms", "longest_beside_stranger_ms", "wrong"]
-    {
+    for name in [
+        "lives",
+        "kills",
+        "acknowledged",
+        "failed",
+        "failed_beside_stranger",
+        "visits",
+        "longest_ms",
+        "longest_beside_stranger_ms",
+        "wrong",
+    ] {
         figures.set(name, 0.0);
     }
     figures.set("seed", options.seed as f64);
@@ -60,6 +68,7 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
             ("lives", 1),
             ("kills", life.kills),
             ("acknowledged", life.acknowledged),
+            (if has_stranger(seed) { "failed_beside_stranger" } else { "failed" }, life.failed),
             ("visits", life.visits),
             ("wrong", u64::from(life.wrong.is_some())),
         ] {
@@ -86,6 +95,8 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
 struct Life {
     kills: u64,
     acknowledged: u64,
+    /// Transactions that have failed with an owner.
+    failed: u64,
     visits: u64,
     /// How many processes there have been.
     processes: i64,
@@ -195,6 +206,8 @@ fn live_in(directory: &Path, mode: &str, seed: u64) -> Result<Life> {
     for writer in 0..life.processes {
         let text = std::fs::read_to_string(acknowledged(directory, writer)).unwrap_or_default();
         life.acknowledged += text.lines().count() as u64;
+        let text = std::fs::read_to_string(process::failures(directory, writer)).unwrap_or_default();
+        life.failed += text.lines().count() as u64;
         life.longest_ms = life.longest_ms.max(process::longest_ms(directory, writer));
     }
     Ok(life)

@@ -19,6 +19,7 @@
 //! | `scan_ms.MODE.SIDE`, `point_us.MODE.SIDE`, `again_us.MODE.SIDE` | of a process beside one that has opened the database first: all of a table of 100 MB; a row of it, at random; one row again and again (`--case reads`) |
 //! | `scan_ms_ratio.MODE.SIDE` and others | the same over the time of stock SQLite; median of the rounds |
 //! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
+//! | `failed`, `failed_beside_stranger` | of `member-kills`: transactions that have failed with an input/output error, without visits and with them |
 //! | `longest_ms`, `longest_beside_stranger_ms` | of `member-kills`: the longest transaction of all that have ended, without visits and with them |
 
 mod calls;

@@ -104,6 +104,11 @@ pub(super) fn result(directory: &Path, writer: i64) -> PathBuf {
     directory.join(format!("result-{writer}"))
 }
 
+/// The file with what has failed for a writer, but for locks; a line each.
+pub(super) fn failures(directory: &Path, writer: i64) -> PathBuf {
+    directory.join(format!("failures-{writer}"))
+}
+
 /// The file with a writer's longest transactions, each longer than those before.
 fn longest(directory: &Path, writer: i64) -> PathBuf {
     directory.join(format!("longest-{writer}"))
@@ -214,6 +219,13 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
             Ok(()) => log.write_all(format!("{n}\n").as_bytes()).map_err(text)?,
             Err(error) => {
                 failed += 1;
+                if plan.time.is_none()
+                    && error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure)
+                {
+                    let path = failures(&plan.directory, writer);
+                    let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
+                    writeln!(file, "{n} {error}").map_err(text)?;
+                }
                 if let Some(code) = error.sqlite_error_code()
                     && matches!(
                         code,

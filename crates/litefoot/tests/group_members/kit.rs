@@ -61,13 +61,17 @@ impl Process {
         Process { child, output }
     }
 
-    /// True if it has the file open: a member has not.
+    /// True if it has the file open itself. A member has not, and may have borrowed it: a thread waits for the end of its owner then.
     pub(crate) fn has_open(&self, path: &Path) -> bool {
         let there = std::fs::metadata(path).unwrap();
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().any(|entry| {
+        let is_open = |entry: std::io::Result<std::fs::DirEntry>| {
             let found = std::fs::metadata(entry.unwrap().path());
             found.is_ok_and(|found| (found.dev(), found.ino()) == (there.dev(), there.ino()))
-        })
+        };
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))
+            .unwrap()
+            .filter_map(|entry| is_open(entry).then_some(()));
+        open.count() > self.threads().iter().filter(|name| *name == "litefoot-lent").count()
     }
 
     /// The names of its threads.
@@ -197,6 +201,14 @@ pub(crate) fn check(db: &Connection, path: &Path, writers: impl Iterator<Item = 
 pub(crate) fn signal(process: &Process, name: &str) {
     let status = Command::new("kill").args([name, &process.child.id().to_string()]).status().unwrap();
     assert!(status.success());
+    // One of its threads has to see it first.
+    let is_stopped = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.child.id())).unwrap();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    };
+    while name == "-STOP" && !is_stopped() {
+        std::thread::yield_now();
+    }
 }
 
 /// Waits until this process owns the database again.

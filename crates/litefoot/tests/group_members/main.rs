@@ -8,6 +8,7 @@
 //! | `together` | members as connections of the owner's, and as stock SQLite |
 //! | `seats` | members that read without a message, where there is no log |
 //! | `ends` | members and owners that are killed, stopped, or end |
+//! | `heirs` | transactions whose owner is killed |
 //! | `knocks` | how processes come to an owner that is alone |
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
@@ -17,6 +18,7 @@
 
 mod containers;
 mod ends;
+mod heirs;
 mod kit;
 mod knocks;
 mod reading;
@@ -62,6 +64,8 @@ fn another_process() {
                 }
             }
         }
+        // Counts until its input ends; none of its commits may fail.
+        "count" => count_until_told(&db),
         // Reads until its input ends: transactions are whole, and none goes away.
         "read" => read_until_told(&db),
         other => panic!("{other}"),
@@ -104,6 +108,20 @@ fn read_until_told(db: &Connection) {
         (reads, last) = (reads + 1, count);
     }
     println!("reads: {reads}");
+}
+
+fn count_until_told(db: &Connection) {
+    listen();
+    let mut counted = 0;
+    while !ENDS.load(Ordering::Acquire) {
+        let change = match counted % 2 {
+            0 => "UPDATE sums SET n = n + 1",
+            _ => "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; SAVEPOINT a; COMMIT",
+        };
+        db.execute_batch(change).unwrap();
+        counted += 1;
+    }
+    println!("counted {counted}");
 }
 
 fn write_until_told(db: &Connection, path: &Path, writer: i64) {

@@ -6,15 +6,18 @@
 //! # Promises
 //! 1. Nothing is changed by it: neither the file, nor its locks, nor its lease, while the lender lives.
 //! 2. Locks and leases belong to the open file, and outlive a lender that dies as long as somebody has it. Whoever has borrowed it gives them
-//!    back then ([`LentFile::release`]).
+//!    back then ([`LentFile::release`]), or goes on with them ([`LentFile::take_over`]).
 //! 3. A forked child does not have it.
 
 use super::closings::Descriptor;
-use super::os_file::{lock_range, read_at};
-use crate::file::RangeLock;
+use super::opening::above_standard_streams;
+use super::os_file::{self, give_lease_back, lock_range, read_at};
+use crate::file::{File as MediumFile, RangeLock};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
 
 /// An open file of another process's.
 pub struct LentFile {
@@ -42,10 +45,15 @@ impl LentFile {
     pub fn release(&self) {
         // Each of the two may have been given back already.
         let _ = lock_range(&self.descriptor.file, 0, 0, RangeLock::None);
-        // SAFETY: the request takes a number and changes nothing in memory.
-        unsafe {
-            libc::fcntl(self.descriptor.file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK);
-        }
+        give_lease_back(&self.descriptor.file);
+    }
+
+    /// The open file as this process's own, with its locks and its lease, once its lender is known to be dead. Nobody else may do so.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn take_over(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        os_file::taken_over(above_standard_streams(self.descriptor.file.try_clone()?)?, path)
     }
 }
 

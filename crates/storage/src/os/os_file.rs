@@ -54,20 +54,20 @@ pub(super) fn open_file(
 ) -> Result<Arc<dyn File>> {
     let opened = opening::open(path, kind, mode, at_lease, rights);
     let (file, metadata) = opened.map_err(|error| DeviceError::new(Operation::Open, path, error))?;
-    Ok(Arc::new(OsFile {
-        file,
-        kind,
-        path: path.to_owned(),
-        id: FileId { device: metadata.dev(), inode: metadata.ino() },
-        reads: ReadPath::cached(),
-        direct: OnceLock::new(),
-        mapping: writable_memory(kind, mode).then(|| Mapping::new(MappingKind::Synchronous)),
-        locked: OnceLock::new(),
-        descriptions: Mutex::default(),
-        #[cfg(target_os = "linux")]
-        lease: Lease::default(),
-        durable_write_unsupported: AtomicBool::new(false),
-    }))
+    let mut file = OsFile::new(file, &metadata, kind, path);
+    file.mapping = writable_memory(kind, mode).then(|| Mapping::new(MappingKind::Synchronous));
+    Ok(Arc::new(file))
+}
+
+/// A database file that another process has opened, and has lost: its locks and its lease are those of the open file.
+#[cfg(target_os = "linux")]
+pub(super) fn taken_over(file: fs::File, path: &Path) -> io::Result<Arc<dyn File>> {
+    let metadata = file.metadata()?;
+    let mut file = OsFile::new(file, &metadata, FileKind::Database, path);
+    file.descriptions = Mutex::new(Descriptions::Leased);
+    file.is_taken_over = true;
+    file.note_locked();
+    Ok(Arc::new(file))
 }
 
 /// The open file descriptions of a file that its handle has, or may have.
@@ -100,6 +100,9 @@ struct OsFile {
     mapping: Option<Mapping>,
     /// The note of the first lock. Dropped before the file is closed: then another file may get the descriptor's number.
     locked: OnceLock<LockedFile>,
+    /// True if another process has opened it, whose lease may be there still.
+    #[cfg(target_os = "linux")]
+    is_taken_over: bool,
 }
 
 impl Drop for OsFile {
@@ -110,6 +113,25 @@ impl Drop for OsFile {
 }
 
 impl OsFile {
+    fn new(file: fs::File, metadata: &fs::Metadata, kind: FileKind, path: &Path) -> OsFile {
+        OsFile {
+            file,
+            kind,
+            path: path.to_owned(),
+            id: FileId { device: metadata.dev(), inode: metadata.ino() },
+            reads: ReadPath::cached(),
+            direct: OnceLock::new(),
+            mapping: None,
+            locked: OnceLock::new(),
+            descriptions: Mutex::default(),
+            #[cfg(target_os = "linux")]
+            lease: Lease::default(),
+            #[cfg(target_os = "linux")]
+            is_taken_over: false,
+            durable_write_unsupported: AtomicBool::new(false),
+        }
+    }
+
     /// Makes a file longer that is mapped, by a byte at the end of each page, as SQLite does. The file system reserves space for a page that is
     /// written, so a full disk is an error here, and no signal later. It gives the page a place on the disk only when it writes the page back, and
     /// most such files end before that. `posix_fallocate` would give it one at once: three blocks of the file system's journal, for each file.
@@ -154,6 +176,7 @@ impl OsFile {
             locked: OnceLock::new(),
             descriptions: Mutex::new(Descriptions::Leased),
             lease: Lease::default(),
+            is_taken_over: false,
             durable_write_unsupported: AtomicBool::new(false),
         };
         if reader.reads.is_uncached() {
@@ -383,7 +406,12 @@ impl File for OsFile {
         }
         // First: a child that has the description would keep the lease.
         self.note_locked();
-        let answer = self.lease.take(self.file.as_raw_fd(), on_break);
+        let mut answer = self.lease.take(self.file.as_raw_fd(), on_break.clone());
+        if answer == LeaseAnswer::Company && self.is_taken_over {
+            // That of the former owner breaks, and nobody has given it back.
+            give_lease_back(&self.file);
+            answer = self.lease.take(self.file.as_raw_fd(), on_break);
+        }
         if answer != LeaseAnswer::Unsupported {
             *descriptions = Descriptions::Leased;
         }
@@ -413,7 +441,6 @@ fn writable_memory(kind: FileKind, mode: OpenMode) -> bool {
     matches!(kind, FileKind::CommitLog | FileKind::Tier) && mode != OpenMode::ReadOnly
 }
 
-/// Locks bytes of an open file, or unlocks them; `false` where another open file has them.
 /// Reads as many bytes from `offset` on as there are.
 pub(super) fn read_at(file: &fs::File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
@@ -428,6 +455,14 @@ pub(super) fn read_at(file: &fs::File, buf: &mut [u8], offset: u64) -> io::Resul
     Ok(done)
 }
 
+/// Gives back the lease of an open file, where it has one.
+#[cfg(target_os = "linux")]
+pub(super) fn give_lease_back(file: &fs::File) {
+    // SAFETY: the request takes a number and changes nothing in memory.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+}
+
+/// Locks bytes of an open file, or unlocks them; `false` where another open file has them.
 pub(super) fn lock_range(file: &fs::File, offset: u64, len: u64, lock: RangeLock) -> io::Result<bool> {
     let mut request = flock(offset, len, lock);
     // SAFETY: `request` is a valid flock that outlives the call.

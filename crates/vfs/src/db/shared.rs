@@ -135,6 +135,11 @@ impl Shared {
         self.unwritten.get()
     }
 
+    /// A connection has EXCLUSIVE from now on, by its token (`heirs`).
+    pub(crate) fn note_writing(&self, token: u64) {
+        self.unwritten().into_iter().for_each(|unwritten| unwritten.note_writing(token));
+    }
+
     /// The same, where members are about to.
     pub(crate) fn unwritten_or_new(&self) -> Option<&UnwrittenPages> {
         if self.unwritten.get().is_none() {

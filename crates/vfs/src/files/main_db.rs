@@ -64,6 +64,10 @@ pub struct MainFile {
     pub(super) seat_read: Option<u32>,
     /// Waits for commits in a row, each of which was followed by another commit.
     pub(super) waits: u32,
+    /// The token of a member's connection, for its heirs (`sync/heirs`); 0 for one of this process.
+    pub(super) token: u64,
+    /// True from a transaction that has come from a dead owner until its commit.
+    pub(super) is_inherited: bool,
     /// The attempts to take the write lock that were refused, since the last that was not.
     pub(super) refused: Option<Attempts>,
     /// True if it was looked what a crash has left, by one that takes no locks.
@@ -120,6 +124,8 @@ impl MainFile {
             released: None,
             seat_read: None,
             waits: 0,
+            token: 0,
+            is_inherited: false,
             refused: None,
             wal: (0, Weak::new()),
             looked: !unlocked,
@@ -306,7 +312,12 @@ impl MainFile {
             self.may_begin()?;
         }
         if to == Level::Reserved {
+            if !self.is_inherited {
+                self.database.await_heirs();
+            }
             self.admit_in_turn()?;
+        } else {
+            self.database.end_succession();
         }
         let locked = self.database.lock(&self.connection.reader_slot, to);
         if to == Level::Reserved {
@@ -316,7 +327,13 @@ impl MainFile {
         if to == Level::Reserved {
             self.note_turn();
             self.connection.begin_writing();
-        } else if self.is_beside_others() {
+            return Ok(());
+        }
+        if self.writes_alone() {
+            // Before anything is written.
+            self.database.db().shared().note_writing(self.token);
+        }
+        if self.is_beside_others() {
             self.connection.carry_journal()?;
         }
         Ok(())
@@ -432,7 +449,7 @@ impl Handle for MainFile {
         }
         self.give_lock_up(to);
         if to == Level::None {
-            self.released = None;
+            (self.released, self.is_inherited) = (None, false);
             // A failure latches the database, and the next transaction meets it there.
             let _ = self.settle_shared_sync();
         }

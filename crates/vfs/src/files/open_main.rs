@@ -16,6 +16,7 @@ use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
 use crate::open::sharing::end_lingering;
 use crate::options::{Options, Sharing};
+use crate::sync::unwritten_pages::Marks;
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
 use litefoot_tier::tier_of;
@@ -154,6 +155,21 @@ impl Vfs {
         if let Some(listener) = vacancy.listener {
             database.serve_at(listener);
         }
+        Ok(database)
+    }
+
+    /// The same by the open file of an owner that has died, whose marks have that number.
+    pub(in crate::files) fn own_inherited(
+        &self,
+        opening: &Opening,
+        flags: c_int,
+        (file, number, marks): (Arc<dyn File>, u64, Arc<Marks>),
+    ) -> Result<Arc<OpenDatabase>> {
+        let opened = (OpenedFile { file, created: false }, flags);
+        let options = opening.options.clone();
+        let (database, _) = self.database_at(&opening.path, flags, options, opening.api, Some(opened))?;
+        self.host_group(&database, None);
+        database.succeed(number, marks)?;
         Ok(database)
     }
 

@@ -77,6 +77,7 @@ impl MainFile {
             self.lock(Level::Shared)?;
             return Ok(false);
         }
+        self.database.await_heirs();
         // One that was refused has waited while SQLite let it sleep.
         let wait = if self.refused.is_some() { Duration::ZERO } else { TURN_WAIT };
         let queue = self.database.writer_queue().clone();

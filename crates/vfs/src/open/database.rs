@@ -22,10 +22,12 @@ use crate::open::idle::Idle;
 use crate::open::joiners::Joiners;
 use crate::open::looks::Looks;
 use crate::open::ownership::Ownership;
+use crate::open::succession::Succession;
 use crate::open::take_over::Recovery;
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::sync::lock_table::LockTable;
+use crate::sync::unwritten_pages::UnwrittenPages;
 use crate::sync::wal_index::WalIndex;
 use crate::sync::writer_queue::WriterQueue;
 use crate::sync::{forks, owner_lock, relatives};
@@ -69,6 +71,7 @@ pub struct OpenDatabase {
     pub(super) group_end: GroupEnd,
     pub(super) looks: Looks,
     pub(super) joiners: Joiners,
+    pub(super) succession: Succession,
     /// Dropped last: whoever finds the name free finds the file closed.
     pub(super) group: OwnGroup,
 }
@@ -148,6 +151,7 @@ impl OpenDatabase {
             group_end: GroupEnd::default(),
             looks: Looks::default(),
             joiners: Joiners::default(),
+            succession: Succession::default(),
             group: OwnGroup::default(),
         }
     }
@@ -411,6 +415,8 @@ impl Drop for OpenDatabase {
         tier.iter().for_each(Tier::close);
         // A forked child must not drop the lock that its parent holds on the shared file description.
         if tier.is_some() || self.db.shared().was_owned() {
+            // An heir counts on the lock.
+            self.db.shared().unwritten().into_iter().for_each(UnwrittenPages::close);
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = owner_lock::release(self.db.file());
             relatives::look_again();

@@ -133,8 +133,10 @@ impl OpenDatabase {
         while is_busy() && begun.elapsed() < LAST_WAIT {
             std::thread::sleep(GLANCE);
         }
-        // Transactions that go on have no owner soon.
-        self.db.shared().unwritten().into_iter().for_each(UnwrittenPages::close);
+        if !is_busy() {
+            // There are none for an heir (`succession`).
+            self.db.shared().unwritten().into_iter().for_each(UnwrittenPages::close);
+        }
     }
 
     /// No further member is served.

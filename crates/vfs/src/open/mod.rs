@@ -7,6 +7,7 @@
 //! | `ownership` | taking the file for this process with the first lock |
 //! | `own_name` | giving up the names of its logs, where another file has taken that of the database |
 //! | `group` | the name by which other processes find its owner |
+//! | `succession` | owning it by the open file of an owner that has died |
 //! | `joiners` | processes that come to a database which this process has alone, and want to be of its group |
 //! | `handover` | giving the database to a related process, and having it again |
 //! | `sharing` | using the database alone, or by SQLite's own protocol beside other processes |
@@ -49,6 +50,7 @@ pub mod recovery;
 pub mod registry;
 pub mod replay;
 pub(crate) mod sharing;
+mod succession;
 pub(crate) mod take_over;
 mod unreplayed;
 

@@ -126,6 +126,11 @@ impl Sharing {
         self.has_lease.load(Ordering::Relaxed)
     }
 
+    /// The owner lock is held, though nobody owns the database yet.
+    pub(super) fn keep_owner_lock(&self) {
+        self.keeps_owner_lock.store(true, Ordering::Relaxed);
+    }
+
     /// True if the system grants no lease on the file.
     pub(super) fn is_blind(&self) -> bool {
         self.is_blind.load(Ordering::Relaxed)
@@ -403,7 +408,7 @@ fn level_between(reads_by_slots: bool) -> Level {
 /// An attempt to own the database has failed: gives the owner lock back, unless something of this process's relies on it. A tier is used
 /// further by the next attempt, and a change that has failed may have left a reader inside.
 pub(super) fn release_unless_needed(database: &OpenDatabase) -> Result<()> {
-    let is_needed = tier::is_in_use(&database.db) || !database.locks.inside().are_idle;
+    let is_needed = tier::is_in_use(&database.db) || !database.locks.inside().are_idle || database.succeeds();
     database.sharing().keeps_owner_lock.store(is_needed, Ordering::Relaxed);
     if is_needed { Ok(()) } else { owner_lock::release(database.db.file()) }
 }

@@ -21,6 +21,7 @@
 //! page_marks     which pages may have changed since somebody looked
 //! group_changes  which pages the last commits have changed, for members that keep pages
 //! unwritten_pages  which pages are not in the database file yet, for members that read it themselves
+//! heirs          what an owner that dies leaves behind: its open file, and which transactions of its members are still true
 //! ```
 
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub(crate) mod file_seats;
 pub(crate) mod forks;
 pub(crate) mod group_board;
 pub(crate) mod group_changes;
+pub(crate) mod heirs;
 pub(crate) mod kept_transactions;
 pub(crate) mod lock_table;
 pub(crate) mod owner_lock;

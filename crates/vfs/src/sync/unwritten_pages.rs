@@ -11,6 +11,8 @@
 //! marks      one bit for each page, from page 0 on, of the first [`MOST_PAGES`]
 //! ```
 //!
+//! Between them lies what the owner leaves behind where it dies (`heirs`).
+//!
 //! # Invariants
 //! 1. A member reads while it has the lock of a reader, and the marks of a commit are set under the lock that excludes readers. So a mark that is not
 //!    set stays so while a member reads. It is unset behind the write to the file.
@@ -70,7 +72,7 @@ impl Marks {
         &self.memory
     }
 
-    fn number(&self, place: usize) -> &AtomicU64 {
+    pub(super) fn number(&self, place: usize) -> &AtomicU64 {
         // SAFETY: aligned, inside of the region, and used as an atomic word by all.
         unsafe { self.region.at(place).cast().as_ref() }
     }
@@ -86,6 +88,11 @@ impl Marks {
         page <= 1 || is_marked || self.number(ALL).load(Ordering::SeqCst) != 0
     }
 
+    /// True while the owner goes by the marks, or where it has died while it did.
+    pub fn are_open(&self) -> bool {
+        self.number(OPEN).load(Ordering::SeqCst) != 0
+    }
+
     /// True if the owner lives, as far as its memory says.
     pub fn has_owner(&self) -> bool {
         is_alive(self.word())
@@ -98,7 +105,7 @@ impl Marks {
 
     /// Has `read` read a page from the file, where a member that has the lock of a reader may. Answers whether it has, and what it has read counts.
     pub fn read(&self, page: u32, read: impl FnOnce() -> bool) -> bool {
-        let may_read = || self.number(OPEN).load(Ordering::SeqCst) != 0 && self.has_owner();
+        let may_read = || self.are_open() && self.has_owner();
         if !may_read() || self.may_be_unwritten(page) || !read() {
             return false;
         }
@@ -152,7 +159,7 @@ impl UnwrittenPages {
 
     /// True if members may go by the marks.
     pub fn are_open(&self) -> bool {
-        self.marks.number(OPEN).load(Ordering::SeqCst) != 0
+        self.marks.are_open()
     }
 
     /// The marks are these pages, and right from now on.

@@ -1,7 +1,7 @@
 //! Pages in messages as bytes: what has changed since a member's last transaction, with a rollback journal or in the log, and what it commits.
 //!
 //! ```text
-//! news    epoch (8)  commits (8)  length of the database (8)  bytes of a page (4)  numbers (4)  number (4) each  pages
+//! news    epoch (8)  commits (8)  marks (8)  writings (8)  length of the database (8)  bytes of a page (4)  numbers (4)  number (4) each  pages
 //! page    number (4)  its bytes
 //! frames  salts of the log (8)  bytes of a page (4)  pages, by the numbers of their frames
 //! batch   length of the database (8)  its least length (8)  bytes of a page (4)  pages
@@ -13,6 +13,7 @@
 //! 1. What is decoded fits: pages are whole, numbers count from 1, and a page has a size that SQLite's may have.
 
 use crate::sync::group_changes::Moment;
+use crate::sync::heirs::Since;
 
 /// Most bytes of the pages that come with the news.
 pub(super) const MOST_NEWS_BYTES: usize = 64 << 10;
@@ -24,6 +25,8 @@ const ALL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct News<'a> {
     pub moment: Moment,
+    /// The same, for the owner's heirs.
+    pub since: Since,
     /// Bytes of the database.
     pub len: u64,
     pub page_bytes: usize,
@@ -73,13 +76,13 @@ pub(super) fn encode_page<E>(
 impl<'a> News<'a> {
     /// The news without pages.
     pub(super) fn encode(
-        moment: Moment,
+        (moment, since): (Moment, Since),
         len: u64,
         page_bytes: usize,
         changed: Option<&[u32]>,
         message: &mut Vec<u8>,
     ) {
-        for number in [moment.epoch, moment.commits, len] {
+        for number in [moment.epoch, moment.commits, since.marks, since.writings, len] {
             message.extend_from_slice(&number.to_ne_bytes());
         }
         message.extend_from_slice(&(page_bytes as u32).to_ne_bytes());
@@ -90,6 +93,8 @@ impl<'a> News<'a> {
     pub(super) fn decode(bytes: &'a [u8]) -> Option<News<'a>> {
         let (epoch, bytes) = bytes.split_first_chunk()?;
         let (commits, bytes) = bytes.split_first_chunk()?;
+        let (marks, bytes) = bytes.split_first_chunk()?;
+        let (writings, bytes) = bytes.split_first_chunk()?;
         let (len, bytes) = bytes.split_first_chunk()?;
         let (page_bytes, bytes) = bytes.split_first_chunk()?;
         let (numbers, bytes) = bytes.split_first_chunk()?;
@@ -103,6 +108,7 @@ impl<'a> News<'a> {
         };
         Some(News {
             moment: Moment { epoch: u64::from_ne_bytes(*epoch), commits: u64::from_ne_bytes(*commits) },
+            since: Since { marks: u64::from_ne_bytes(*marks), writings: u64::from_ne_bytes(*writings) },
             len: u64::from_ne_bytes(*len),
             page_bytes,
             changed,
@@ -182,6 +188,7 @@ mod tests {
 
     const PAGE: usize = 512;
     const NOW: Moment = Moment { epoch: 3, commits: 9 };
+    const SINCE: Since = Since { marks: 1 << 60, writings: 9 };
 
     fn append(numbers: &[u32], message: &mut Vec<u8>) {
         for number in numbers {
@@ -201,10 +208,11 @@ mod tests {
     fn news_and_batches_are_read_as_they_were_written() {
         for changed in [None, Some(&[][..]), Some(&[1, 5, 900_000_000][..])] {
             let mut message = Vec::new();
-            News::encode(NOW, 7 << 40, PAGE, changed, &mut message);
+            News::encode((NOW, SINCE), 7 << 40, PAGE, changed, &mut message);
             append(&[5, 1], &mut message);
             let news = News::decode(&message).unwrap();
-            assert_eq!((news.moment, news.len, news.page_bytes), (NOW, 7 << 40, PAGE));
+            assert_eq!((news.moment, news.since), (NOW, SINCE));
+            assert_eq!((news.len, news.page_bytes), (7 << 40, PAGE));
             assert_eq!(news.changed().as_deref(), changed);
             assert_eq!(fillers(news.pages), [(5, 5), (1, 1)]);
         }
@@ -225,7 +233,7 @@ mod tests {
     fn bytes_of_other_programs_are_whole_pages_or_nothing() {
         let mut random = Random::new(5);
         let mut message = Vec::new();
-        News::encode(NOW, 1024, PAGE, Some(&[1]), &mut message);
+        News::encode((NOW, SINCE), 1024, PAGE, Some(&[1]), &mut message);
         append(&[1, 2], &mut message);
         for _ in 0..20_000 {
             let mut wrong = message.clone();

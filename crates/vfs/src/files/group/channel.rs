@@ -203,9 +203,14 @@ impl Channel {
     /// The owner is stopped in the middle of a call. Once it is continued, it finds the end of the stream.
     #[cold]
     fn given_up(&self) -> Error {
+        self.leave();
+        self.stopped()
+    }
+
+    /// The stream is used no more.
+    pub(super) fn leave(&self) {
         self.is_broken.store(true, Ordering::Release);
         self.socket.close();
-        self.stopped()
     }
 
     /// The error of a transaction whose owner is stopped.

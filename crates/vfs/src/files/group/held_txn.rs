@@ -15,10 +15,13 @@
 //! 2. A read sees the pages of the transaction first, then those that are kept, then the owner's.
 //! 3. The journal goes to the owner before the pages that it can roll back.
 
+use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
+use crate::sync::heirs::Since;
 use litefoot_storage::rollback_journal::MAGIC;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// Most bytes of pages, and of the journal, that are held.
 pub(super) const MOST_HELD: usize = 512 << 10;
@@ -165,6 +168,12 @@ pub(super) struct HeldTxn {
     pub journal_deleted: bool,
     /// True if all locks were given back with the commit.
     pub is_released: bool,
+    /// True if the owner has given EXCLUSIVE.
+    pub is_alone: bool,
+    /// When the connection had the lock of a reader, for the owner's heirs. EXCLUSIVE is counted where it was given.
+    pub since: Since,
+    /// The next owner, which has its locks, where the last one has died, and no call has been made since.
+    pub next_owner: Option<Arc<Channel>>,
 }
 
 impl HeldTxn {
@@ -173,11 +182,26 @@ impl HeldTxn {
         self.pages.is_some()
     }
 
+    /// The owner has given EXCLUSIVE.
+    pub(super) fn note_alone(&mut self) {
+        if !std::mem::replace(&mut self.is_alone, true) {
+            self.since.writings += 1;
+        }
+    }
+
+    /// The owner that has died had committed, and given all locks back.
+    pub(super) fn note_committed_elsewhere(&mut self) {
+        self.kept.forget_all();
+        self.pages.iter_mut().for_each(|pages| pages.end(true));
+        (self.is_reserved, self.is_alone, self.journal_deleted) = (false, false, false);
+        self.is_released = true;
+    }
+
     /// The lock is given up: whatever was not committed has never been.
     pub(super) fn end(&mut self) {
         let kept = std::mem::take(&mut self.kept);
         let journal = self.journal.take();
-        *self = HeldTxn { kept, journal, ..HeldTxn::default() };
+        *self = HeldTxn { kept, journal, since: self.since, ..HeldTxn::default() };
     }
 }
 

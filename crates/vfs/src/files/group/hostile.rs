@@ -3,7 +3,7 @@
 //! A frame is as on a stream (`protocol`).
 
 use super::batch::{Batch, News};
-use super::owner::Served;
+use super::owner::{ORPHAN_BYTES, Served};
 use super::protocol::{Call, ControlKind, FileOf, Operation, Outcome, POWERSAFE, Reply};
 use super::statement;
 use crate::ffi::codes::{
@@ -15,6 +15,8 @@ use crate::files::vfs::{Vfs, VfsSetup};
 use crate::open::OpenDatabase;
 use crate::open::database::DatabaseSetup;
 use crate::options::Options;
+use crate::sync::group_changes::Moment;
+use crate::sync::heirs::Since;
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use std::path::Path;
@@ -139,6 +141,7 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
         lock(Level::Exclusive),
         call(Operation::Commit, FileOf::Main, 7, 0, &batch),
         main(Operation::Read, 0, 512),
+        call(Operation::GoOn, FileOf::Main, 1, 2, &[1; ORPHAN_BYTES]),
         main(Operation::Close, 0, 0),
     ]
     .concat();
@@ -166,7 +169,7 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
 pub(crate) fn replies() -> Vec<Vec<u8>> {
     let mut news = Vec::new();
     News::encode(
-        crate::sync::group_changes::Moment { epoch: 1, commits: 2 },
+        (Moment { epoch: 1, commits: 2 }, Since { marks: 3, writings: 4 }),
         1024,
         512,
         Some(&[2]),

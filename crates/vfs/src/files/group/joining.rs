@@ -9,9 +9,10 @@ use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::group::channel::Channel;
 use crate::files::group::knocking::Knocked;
+use crate::files::group::lent_pages::{Inheritance, inherit};
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
-use crate::files::group::owner::{Served, await_return, lend};
+use crate::files::group::owner::{Served, await_return, lend, number_of_marks};
 use crate::files::group::protocol::{
     BORROWS, BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY,
     Reply, VERSION,
@@ -41,6 +42,8 @@ const GLANCE: Duration = Duration::from_millis(1);
 const GREETING: Duration = Duration::from_secs(5);
 /// How long a group whose database is in use waits for a moment to begin.
 const BEGINNING: Duration = Duration::from_millis(100);
+/// How long the heir of an owner's has for taking its name. Whoever knocks meanwhile disturbs it.
+const HEIR_BEGINS: Duration = Duration::from_millis(50);
 /// How long a group without members goes on: processes may come and go. And how often it tries to end, where transactions are in the way.
 const LINGER: Duration = Duration::from_secs(2);
 const ATTEMPTS_TO_END: u32 = 30;
@@ -113,7 +116,7 @@ impl Vfs {
             Ok(Some(_)) | Err(_) => return Ok(Joined::Open(Met::Stranger)),
         };
         let opening = opening(!is_writable);
-        let met = self.meet(path, flags, &opening, IS_NEW)?;
+        let met = self.meet(path, flags, &opening, IS_NEW, Duration::ZERO)?;
         let channel = match met {
             Met::Owner(channel) => channel,
             Met::Stopped(process) => {
@@ -151,24 +154,29 @@ impl Vfs {
         }
     }
 
-    /// Finds the owner of a database, or takes its name. `comes` is [`IS_NEW`], or 0 for a connection that has had an owner before.
-    pub(in crate::files) fn meet(
+    /// Finds the owner of a database, or takes its name, once another process has had so much time for that. `comes` is [`IS_NEW`], or 0 for a
+    /// connection that has had an owner before.
+    pub(super) fn meet(
         &self,
         path: &Path,
         flags: c_int,
         opening: &Opening,
         comes: u64,
+        after: Duration,
     ) -> Result<Met> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
             let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Met::Stranger) };
-            if let Some(met) = self.take_name(path, flags, &opening.options, id)? {
+            if begun.elapsed() >= after
+                && let Some(met) = self.take_name(path, flags, &opening.options, id)?
+            {
                 return Ok(met);
             }
             let connected = match LocalSocket::connect_to(&place_of(id, path, &opening.options)) {
                 Ok(connected) => connected,
                 // It is busy, or stopped.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+                Err(_) if begun.elapsed() < after => None,
                 Err(_) => return Ok(Met::Stranger),
             };
             if let Some(socket) = connected {
@@ -258,8 +266,13 @@ fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening, comes:
         | if opening.options.sharing == Sharing::Auto { BY_ITSELF } else { 0 };
     let greeting = greeting(id, &opening.options);
     let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
-    match channel.ask_until(Some(Instant::now() + GREETING), &call, |reply| Ok(reply.value)) {
-        Ok(seat) => {
+    let read = |reply: &Reply<'_>| {
+        let marks = reply.data.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        Ok((reply.value, marks))
+    };
+    match channel.ask_until(Some(Instant::now() + GREETING), &call, read) {
+        Ok((seat, marks)) => {
+            channel.borrowing.note_marks(marks);
             let seat = usize::try_from(seat).ok().filter(|_| seat != NO_SEAT);
             Greeting::Served(channel.sit_down(seat))
         }
@@ -345,9 +358,11 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
     if is_served {
+        let marks = number_of_marks(&database);
         let served = Served::new(vfs, database, flags);
         let (seat, board) = served.place();
-        Reply { value: seat.map_or(NO_SEAT, |seat| seat as u64), ..Reply::DONE }.encode(&mut reply);
+        let value = seat.map_or(NO_SEAT, |seat| seat as u64);
+        Reply { value, data: &marks.to_ne_bytes(), ..Reply::DONE }.encode(&mut reply);
         // One that is gone already is found so by `serve`.
         let _ = socket.send(&reply, board.as_ref().map(|memory| memory.descriptor()));
         served.serve(socket, &mut incoming);
@@ -361,33 +376,43 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     }
 }
 
-/// Finds the next owner of a member's connection; this process may become it.
-pub(super) fn join_again(link: &Arc<Link>) -> Result<Arc<Channel>> {
+/// Finds the next owner of a member's connection that has lost one; this process may become it.
+pub(super) fn join_again(link: &Arc<Link>, lost: &Arc<Channel>) -> Result<Arc<Channel>> {
     let opening = &link.opening;
     let path = &opening.path;
     let vfs = link.vfs.upgrade().ok_or(Error::Busy)?;
     let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE && !link.channel().is_owner_stopped() {
+    // Before the file is asked for: to the lease of the open file this process would be somebody else.
+    let one = vfs.databases.begin_opening(path);
+    let (inherited, after) = match inherit(&vfs, &link.opening, lost.borrowing.marks()) {
+        Inheritance::Ours(file, number, marks) => {
+            (vfs.own_inherited(opening, flags, (file, number, marks)).ok(), Duration::ZERO)
+        }
+        Inheritance::Anothers => (None, HEIR_BEGINS),
+        Inheritance::Nobodys => (None, Duration::ZERO),
+    };
+    drop(one);
+    while begun.elapsed() < PATIENCE && !lost.is_owner_stopped() {
         // Threads of this process look one after the other.
         let one = vfs.databases.begin_opening(path);
-        match vfs.meet(path, flags, opening, 0)? {
+        match vfs.meet(path, flags, opening, 0, after)? {
             Met::Owner(channel) => return Ok(channel),
             Met::Stranger | Met::Stopped(_) => break,
             Met::Nobody(vacancy) => {
                 // It is kept open until the connection is one of its members.
                 let _database = vfs.own_for_group(opening, flags, vacancy)?;
                 drop(one);
-                if let Met::Owner(channel) = vfs.meet(path, flags, opening, 0)? {
+                if let Met::Owner(channel) = vfs.meet(path, flags, opening, 0, Duration::ZERO)? {
                     return Ok(channel);
                 }
             }
         }
     }
-    let channel = link.channel();
-    if channel.is_owner_stopped() && link.open_flags(FileOf::Wal).is_some() {
+    drop(inherited);
+    if lost.is_owner_stopped() && link.open_flags(FileOf::Wal).is_some() {
         // In WAL mode SQLite would ask again and again, and then speak of its protocol.
-        return Err(channel.stopped());
+        return Err(lost.stopped());
     }
     // One is just beginning, or just ending: SQLite's busy handler decides.
     Err(Error::Busy)

@@ -5,23 +5,38 @@
 //!    slot of the wal-index by its seat.
 //! 2. What was read counts only if the owner lived behind it (`sync/unwritten_pages`). Until then its locks were held, and nobody else has written
 //!    what they protect.
-//! 3. Locks and the lease of an owner that has died are given back at once, by a thread that waits for the end of a stream. Nobody could have the
-//!    database else. A process's streams end behind the last call of its last thread, so nothing of the owner's is written any more by then.
-//! 4. A process borrows a file once, for all its connections to one owner.
+//! 3. Where an owner has died, one process takes the file over ([`inherit`]), or its locks and its lease are given back. A thread that waits for the end of
+//!    a stream sees to it. Nobody could have the database else. A process's streams end behind the last call of its last thread, so nothing of the
+//!    owner's is written any more by then.
+//! 4. A process that has a transaction of the dead owner's takes the file over at once, and keeps the transaction (`orphan`). Others leave it
+//!    [`HEIRS_COME`] for that.
+//! 5. A process borrows a file once, for all its connections to one owner.
 
 use crate::files::group::channel::Channel;
 use crate::files::group::joining::borrow_file;
-use crate::files::group::link::Link;
+use crate::files::group::link::{Link, Opening};
 use crate::files::group::protocol::{Call, FileOf, Operation};
+use crate::files::vfs::Vfs;
+use crate::sync::forks::InSqlite;
+use crate::sync::heirs::Estate;
 use crate::sync::unwritten_pages::Marks;
+use litefoot_storage::file::File;
 use litefoot_storage::os::{LentFile, LocalSocket};
-use litefoot_storage::sync::{AcrossFork, Global, RwLock};
+use litefoot_storage::sync::{AcrossFork, Condvar, Global, Mutex, RwLock};
 use litefoot_storage::thread;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 /// Pages that a connection asks for before it borrows the file. That takes some messages itself, and many a connection reads less.
 const PAGES_BEFORE: u32 = 16;
+/// How long processes without a transaction leave the file to those that have one.
+const HEIRS_COME: Duration = Duration::from_millis(100);
+/// The time between two looks if one has taken it over.
+const GLANCE: Duration = Duration::from_millis(2);
+/// How long the end of a stream may come behind the death of its owner.
+const LAST_CALLS: Duration = Duration::from_millis(200);
 
 /// What keeps others from writing a page that a member reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +55,15 @@ pub(super) struct LentPages {
 struct There {
     /// The number of the owner's marks.
     id: u64,
-    marks: Marks,
+    marks: Arc<Marks>,
     /// `None` once it was given back.
     file: RwLock<Option<LentFile>>,
     /// The stream that came with it.
     stream: LocalSocket,
+    /// True once the stream has ended.
+    has_ended: (Mutex<bool>, Condvar),
+    vfs: Weak<Vfs>,
+    path: PathBuf,
 }
 
 /// The files that this process has borrowed.
@@ -59,10 +78,24 @@ impl AcrossFork for Borrowed {
 
 static BORROWED: Global<Borrowed> = Global::new(Borrowed(Vec::new()));
 
+/// What has become of the open file of an owner that has died.
+pub(super) enum Inheritance {
+    /// It is this process's, which is the next owner; with the number of the owner's marks.
+    Ours(Arc<dyn File>, u64, Arc<Marks>),
+    /// Another process's.
+    Anothers,
+    /// There is none, or it was given up.
+    Nobodys,
+}
+
 /// What a connection has borrowed from its owner.
 #[derive(Default)]
 pub(super) struct Borrowing {
     asked: AtomicU32,
+    /// Transactions that have begun.
+    begun: AtomicU32,
+    /// The number of the owner's marks, where it is known; or 0.
+    marks: AtomicU64,
     pages: OnceLock<Option<Arc<LentPages>>>,
 }
 
@@ -79,10 +112,32 @@ impl Borrowing {
         let pages = match self.pages.get() {
             Some(pages) => pages,
             None if self.asked.fetch_add(1, Ordering::Relaxed) < PAGES_BEFORE => return false,
-            None => self.pages.get_or_init(|| borrow(link, channel)),
+            None => self.borrow(link, channel),
         };
         // In a forked child the stream is its parent's.
         channel.is_alive() && pages.as_ref().is_some_and(|pages| pages.there.read(reading, page, buf, offset))
+    }
+
+    /// A transaction begins. One that may last keeps its owner's file, so that it outlives the owner; so does any but the first.
+    pub(super) fn note_beginning(&self, link: &Link, channel: &Channel, may_last: bool) {
+        if self.pages.get().is_none() && (self.begun.fetch_add(1, Ordering::Relaxed) > 0 || may_last) {
+            self.borrow(link, channel);
+        }
+    }
+
+    /// The owner says which marks it has; 0 for none.
+    pub(super) fn note_marks(&self, number: u64) {
+        self.marks.store(number, Ordering::Relaxed);
+    }
+
+    /// The number of the owner's marks, where it is known; or 0.
+    pub(super) fn marks(&self) -> u64 {
+        self.marks.load(Ordering::Relaxed)
+    }
+
+    fn borrow(&self, link: &Link, channel: &Channel) -> &Option<Arc<LentPages>> {
+        let known = known(&BORROWED.lock(), self.marks());
+        self.pages.get_or_init(|| known.or_else(|| borrow(link, channel)))
     }
 }
 
@@ -98,14 +153,76 @@ impl There {
         }
     }
 
-    /// Waits for the end of the stream, and gives the file back, with what a dead owner has left on it.
+    /// Waits for the end of the stream, and gives the file back. What a dead owner has left on it is taken over, or given back as well.
     fn give_back_at_end(&self) {
         while matches!(self.stream.receive(&mut [0]), Ok((1.., _))) {}
-        let file = self.file.write().take();
-        if let Some(file) = file.filter(|_| self.marks.has_lost_owner()) {
+        *self.has_ended.0.lock() = true;
+        self.has_ended.1.notify_all();
+        if !self.marks.has_lost_owner() {
+            self.file.write().take();
+            return;
+        }
+        let ended = Instant::now();
+        if self.marks.are_open() {
+            // Where this process has none of its transactions, another one may.
+            self.keep_transactions();
+            while !self.marks.is_decided() && ended.elapsed() < HEIRS_COME {
+                std::thread::sleep(GLANCE);
+            }
+        }
+        let is_given_up = self.marks.decide(Estate::GivenUp);
+        if let Some(file) = self.file.write().take().filter(|_| is_given_up) {
             file.release();
         }
     }
+
+    /// The transactions that this process has had with the owner go on with the next one.
+    fn keep_transactions(&self) {
+        let Some(vfs) = self.vfs.upgrade() else { return };
+        let _no_fork = InSqlite::enter();
+        vfs.links.of(&self.path).iter().for_each(|link| link.keep_transaction(self.id));
+    }
+
+    /// True once the stream has ended; the owner has died.
+    fn awaits_end(&self) -> bool {
+        let (has_ended, ended) = &self.has_ended;
+        let (mut has_ended, until) = (has_ended.lock(), Instant::now() + LAST_CALLS);
+        while !*has_ended && !ended.wait_until(&mut has_ended, until).timed_out() {}
+        *has_ended
+    }
+}
+
+/// Takes over the open file of an owner that a connection has lost, by the number of its marks: where it has died, and nobody else has taken it over. No
+/// other thread opens the database meanwhile.
+pub(super) fn inherit(vfs: &Vfs, opening: &Opening, marks: u64) -> Inheritance {
+    let lent = lent_by(&BORROWED.lock(), marks);
+    let Some(lent) = lent else { return Inheritance::Nobodys };
+    let there = &lent.there;
+    if opening.read_only || !there.marks.has_lost_owner() || !there.marks.are_open() || !there.awaits_end() {
+        return Inheritance::Nobodys;
+    }
+    let file = there.file.read().as_ref().and_then(|file| file.take_over(&opening.path).ok());
+    let has_its_name = |file: &Arc<dyn File>| {
+        let id = vfs.medium.identity(&opening.path).ok().flatten();
+        id == Some(file.id()) && vfs.databases.get(file.id()).is_none()
+    };
+    match file.filter(has_its_name) {
+        Some(file) if there.marks.decide(Estate::TakenOver) => {
+            Inheritance::Ours(file, there.id, there.marks.clone())
+        }
+        _ if there.marks.is_decided() => Inheritance::Anothers,
+        _ => Inheritance::Nobodys,
+    }
+}
+
+/// The file that the owner with these marks has lent to this process.
+fn lent_by(borrowed: &Borrowed, marks: u64) -> Option<Arc<LentPages>> {
+    borrowed.0.iter().filter_map(Weak::upgrade).find(|pages| pages.there.id == marks)
+}
+
+/// The same while the owner lives.
+fn known(borrowed: &Borrowed, marks: u64) -> Option<Arc<LentPages>> {
+    lent_by(borrowed, marks).filter(|pages| pages.there.marks.has_owner())
 }
 
 impl Drop for LentPages {
@@ -119,15 +236,23 @@ fn borrow(link: &Link, channel: &Channel) -> Option<Arc<LentPages>> {
     let asked = channel
         .ask(&Call::new(Operation::Marks, FileOf::Main, 0, 0), |reply| Ok(reply.flag.then_some(reply.value)));
     let (id, memory) = asked.ok().flatten().zip(channel.take_memory())?;
+    channel.borrowing.note_marks(id);
     let mut borrowed = BORROWED.lock();
     borrowed.0.retain(|other| other.strong_count() > 0);
-    let has_it = |pages: &Arc<LentPages>| pages.there.id == id && pages.there.marks.has_owner();
-    if let Some(known) = borrowed.0.iter().filter_map(Weak::upgrade).find(has_it) {
+    if let Some(known) = known(&borrowed, id) {
         return Some(known);
     }
-    let marks = Marks::of(memory).ok()?;
+    let marks = Arc::new(Marks::of(memory).ok()?);
     let (stream, file) = borrow_file(link, id)?;
-    let there = Arc::new(There { id, marks, file: RwLock::new(Some(LentFile::of(file).ok()?)), stream });
+    let there = Arc::new(There {
+        id,
+        marks,
+        file: RwLock::new(Some(LentFile::of(file).ok()?)),
+        stream,
+        has_ended: Default::default(),
+        vfs: link.vfs.clone(),
+        path: link.opening.path.clone(),
+    });
     let waiting = there.clone();
     // Without a thread nothing is borrowed.
     thread::spawn("litefoot-lent", move || waiting.give_back_at_end()).ok()?;

@@ -11,11 +11,12 @@ use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
-use crate::files::group::protocol::{Call, FileOf, Operation};
+use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::vfs::Vfs;
 use crate::options::Options;
 use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::ffi::{OsStr, c_int};
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,11 +51,42 @@ pub(crate) struct Link {
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
     is_shared: AtomicBool,
+    /// What each owner is told of the connection first of all.
+    pub(super) settings: Settings,
+    /// The connection, among those of an owner (`sync/heirs`).
+    pub(super) token: u64,
+}
+
+/// File controls that an owner is told of before it is asked for anything.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub receives_file_controls: AtomicBool,
+    pub persist_wal: AtomicBool,
+    pub powersafe_overwrite: AtomicBool,
+}
+
+impl Settings {
+    /// Tells an owner. It keeps no log in memory for a connection that does not tell of commits.
+    pub(super) fn tell(&self, channel: &Channel) -> Result<()> {
+        for (kind, is_set) in [
+            (ControlKind::Connected, &self.receives_file_controls),
+            (ControlKind::PersistWal, &self.persist_wal),
+            (ControlKind::PowersafeOverwrite, &self.powersafe_overwrite),
+        ] {
+            if is_set.load(Ordering::Relaxed) {
+                channel.tell(&Call::new(Operation::Control, FileOf::Main, kind as u64, 1))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Link {
     pub(super) fn new(opening: Opening, vfs: Weak<Vfs>, channel: Arc<Channel>) -> Arc<Link> {
+        let powersafe_overwrite = AtomicBool::new(opening.powersafe_overwrite);
         Arc::new(Link {
+            settings: Settings { powersafe_overwrite, ..Settings::default() },
+            token: RandomState::new().hash_one(std::process::id()) | 1,
             opening,
             vfs,
             channel: Mutex::new(channel),
@@ -146,6 +178,12 @@ impl Links {
         let mut links = self.links.lock();
         links.0.retain(|other| other.strong_count() > 0);
         links.0.push(Arc::downgrade(link));
+    }
+
+    /// The connections to the database at a path.
+    pub(super) fn of(&self, path: &Path) -> Vec<Arc<Link>> {
+        let links = self.links.lock();
+        links.0.iter().filter_map(Weak::upgrade).filter(|link| link.opening.path == path).collect()
     }
 
     /// A connection to the database whose journal or log would have that path, and which of them it is.

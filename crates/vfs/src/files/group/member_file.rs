@@ -55,13 +55,11 @@ pub(super) fn anew<T>(channel: &Channel, asked: Result<T>) -> Result<T> {
 pub(crate) struct MemberFile {
     pub(super) link: Arc<Link>,
     pub(super) channel: Arc<Channel>,
-    level: Level,
+    /// The level that SQLite has.
+    pub(super) level: Level,
     pub(super) index: MemberIndex,
-    pub(super) receives_file_controls: bool,
     /// True if its lock of a reader is one of its seat (`member_seat`).
     pub(super) reads_by_seat: bool,
-    persist_wal: bool,
-    powersafe_overwrite: bool,
     mmap_size: i64,
 }
 
@@ -69,13 +67,10 @@ impl MemberFile {
     pub(super) fn new(link: Arc<Link>) -> MemberFile {
         MemberFile {
             channel: link.channel(),
-            powersafe_overwrite: link.opening.powersafe_overwrite,
             link,
             level: Level::None,
             index: MemberIndex::default(),
-            receives_file_controls: false,
             reads_by_seat: false,
-            persist_wal: false,
             mmap_size: 0,
         }
     }
@@ -107,12 +102,14 @@ impl MemberFile {
         }
     }
 
-    /// Makes a call that may begin a transaction: with the next owner, where the last one is gone.
+    /// Makes a call that may begin a transaction, or is one of it: with the next owner, where the last one is gone.
     pub(super) fn begin<T>(&mut self, call: impl Fn(&mut MemberFile) -> Result<T>) -> Result<T> {
-        let may_begin = self.is_between_transactions();
+        if !self.is_between_transactions() {
+            return self.in_transaction(call);
+        }
         let mut result = call(self);
         for _ in 0..MOST_OWNERS {
-            if result.is_ok() || !may_begin || self.channel.is_alive() {
+            if result.is_ok() || self.channel.is_alive() {
                 break;
             }
             self.meet_next_owner()?;
@@ -128,7 +125,7 @@ impl MemberFile {
         self.index.unlock_file();
         let mut met = Err(Error::Busy);
         for _ in 0..MOST_OWNERS {
-            let channel = super::join_again(&self.link)?;
+            let channel = super::join_again(&self.link, &self.channel)?;
             met = self.introduce(&channel);
             if met.is_ok() {
                 *self.link.txn.lock() = HeldTxn::default();
@@ -147,16 +144,7 @@ impl MemberFile {
 
     /// Gives an owner the connection as the last one has had it between two transactions, in SQLite's order.
     fn introduce(&mut self, channel: &Arc<Channel>) -> Result<()> {
-        // First of all: an owner keeps no log in memory for a connection that does not tell of commits.
-        for (kind, is_set) in [
-            (ControlKind::Connected, self.receives_file_controls),
-            (ControlKind::PersistWal, self.persist_wal),
-            (ControlKind::PowersafeOverwrite, self.powersafe_overwrite),
-        ] {
-            if is_set {
-                channel.tell(&Self::call(Operation::Control, kind as u64, 1))?;
-            }
-        }
+        self.link.settings.tell(channel)?;
         let files = [FileOf::Wal, FileOf::Journal].map(|file| (file, self.link.open_flags(file)));
         let locks = self.level == Level::Shared || files.iter().any(|(_, flags)| flags.is_some());
         if locks {
@@ -178,7 +166,11 @@ impl MemberFile {
     }
 
     fn read_once(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        match self.read_held(buf, offset)? {
+        let mut held = self.read_held(buf, offset);
+        while held.is_err() && self.goes_on() {
+            held = self.read_held(buf, offset);
+        }
+        match held? {
             Held::Done(()) => Ok(()),
             Held::Asks => self.read_file(buf, offset),
         }
@@ -279,7 +271,8 @@ impl Handle for MemberFile {
 
     fn is_reserved(&mut self) -> Result<bool> {
         let call = Self::call(Operation::IsReserved, 0, 0);
-        self.before_first_page(self.channel.ask(&call, |reply| Ok(reply.flag)))
+        let asked = self.in_transaction(|this| this.channel.ask(&call, |reply| Ok(reply.flag)));
+        self.before_first_page(asked)
     }
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
@@ -289,13 +282,13 @@ impl Handle for MemberFile {
             Control::PersistWal(value) => {
                 let wanted = i64::from(*value) as u64;
                 *value = self.begin(|this| this.control_of(ControlKind::PersistWal, wanted))? as c_int;
-                self.persist_wal = *value != 0;
+                self.link.settings.persist_wal.store(*value != 0, Ordering::Relaxed);
             }
             Control::PowersafeOverwrite(value) => {
                 let wanted = i64::from(*value) as u64;
                 *value =
                     self.begin(|this| this.control_of(ControlKind::PowersafeOverwrite, wanted))? as c_int;
-                self.powersafe_overwrite = *value != 0;
+                self.link.settings.powersafe_overwrite.store(*value != 0, Ordering::Relaxed);
             }
             // The owner has looked when the transaction began.
             Control::HasMoved(moved) if self.link.has_no_companions() => *moved = 0,
@@ -309,10 +302,11 @@ impl Handle for MemberFile {
             }
             Control::Growth => {}
             Control::Connected => {
-                self.receives_file_controls = true;
+                self.link.settings.receives_file_controls.store(true, Ordering::Relaxed);
                 self.begin(|this| this.control_of(ControlKind::Connected, 0))?;
             }
             Control::SeveralFiles => {
+                self.look_for_owner();
                 self.link.carry()?;
                 self.control_of(ControlKind::SeveralFiles, 0)?;
             }
@@ -350,7 +344,8 @@ impl Handle for MemberFile {
     }
 
     fn characteristics(&self) -> c_int {
-        let powersafe = self.powersafe_overwrite || self.link.open_flags(FileOf::Wal).is_some();
+        let is_set = self.link.settings.powersafe_overwrite.load(Ordering::Relaxed);
+        let powersafe = is_set || self.link.open_flags(FileOf::Wal).is_some();
         if powersafe { SQLITE_IOCAP_POWERSAFE_OVERWRITE } else { 0 }
     }
 

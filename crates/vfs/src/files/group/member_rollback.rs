@@ -9,6 +9,7 @@
 
 use crate::error::{Error, Result};
 use crate::ffi::connection::Connection;
+use crate::files::durable_reads::Shows;
 use crate::files::early_release::committed_meanwhile;
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
@@ -16,6 +17,7 @@ use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, anew};
+use crate::files::group::orphan::Orphaned;
 use crate::files::group::protocol::{
     Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SYNC_WANTED,
 };
@@ -24,6 +26,7 @@ use crate::files::group::statement;
 use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
+use std::sync::atomic::Ordering;
 
 /// Bytes of a journal that go to the owner at a time.
 const PART_BYTES: usize = 64 << 10;
@@ -41,6 +44,9 @@ impl MemberFile {
     pub(super) fn begin_transaction(&mut self) -> Result<()> {
         // While the connection had no lock another one may have changed the journal mode.
         *self.link.kept.lock() = KeptFrames::default();
+        let statement = self.link.statement();
+        let may_last = !statement.is_autocommit || statement.shows == Shows::Begun;
+        self.channel.borrowing.note_beginning(&self.link, &self.channel, may_last);
         if self.begins_read_by_seat()? { Ok(()) } else { self.ask_to_begin() }
     }
 
@@ -54,10 +60,12 @@ impl MemberFile {
             this.channel.ask(&call, |reply| {
                 txn.end();
                 txn.is_reserved = reply.value & RESERVED != 0;
-                if reply.value & HOLDS == 0 || !this.receives_file_controls {
+                let is_told = this.link.settings.receives_file_controls.load(Ordering::Relaxed);
+                if reply.value & HOLDS == 0 || !is_told {
                     return Ok(());
                 }
                 let news = News::decode(reply.data).ok_or_else(unexpected)?;
+                txn.since = news.since;
                 txn.kept.go_on(news.moment, news.page_bytes, news.changed().as_deref());
                 txn.kept.note_len(news.len);
                 news.pages.iter().for_each(|(number, page)| txn.kept.keep(number, page.into()));
@@ -78,7 +86,8 @@ impl MemberFile {
         if self.link.txn.lock().is_reserved {
             return Ok(());
         }
-        let locked = self.tell(&Self::call(Operation::Lock, Level::Reserved as u64, 0));
+        let locked =
+            self.in_transaction(|this| this.tell(&Self::call(Operation::Lock, Level::Reserved as u64, 0)));
         if self.link.statement().is_autocommit {
             self.before_first_page(locked)?
         } else {
@@ -92,8 +101,11 @@ impl MemberFile {
     pub(super) fn lock_alone(&mut self) -> Result<()> {
         self.take_back_locks()?;
         self.bring_lock_to_owner()?;
-        let call = Self::call(Operation::Lock, Level::Exclusive as u64, 0);
-        let asked = self.channel.ask(&call, |reply| Ok(reply.flag));
+        let call = Self::call(Operation::Lock, Level::Exclusive as u64, self.link.token);
+        let asked = self.in_transaction(|this| this.channel.ask(&call, |reply| Ok(reply.flag)));
+        if asked.is_ok() {
+            self.link.txn.lock().note_alone();
+        }
         // A connection that closes its log asks for it as well: it has nothing to lose.
         let is_beside_others =
             if self.is_between_transactions() { anew(&self.channel, asked)? } else { asked? };
@@ -104,6 +116,9 @@ impl MemberFile {
     pub(super) fn end_transaction(&mut self, to: Level) -> bool {
         let mut txn = self.link.txn.lock();
         let is_told = !txn.is_released;
+        if to < Level::Exclusive {
+            txn.is_alone = false;
+        }
         if to < Level::Reserved {
             txn.is_reserved = false;
             txn.pages.iter_mut().for_each(|pages| pages.end(false));
@@ -199,6 +214,7 @@ impl MemberFile {
                 return Ok(Held::Done(()));
             }
         }
+        self.look_for_owner();
         self.link.carry()?;
         Ok(Held::Asks)
     }
@@ -226,7 +242,7 @@ impl MemberFile {
         let releases = txn.journal_deleted && txn.journal.is_none() && link.ends_with_statement();
         // Only a transaction that has written has deleted a journal.
         let has_journal = txn.journal.is_some() || txn.journal_deleted;
-        let HeldTxn { kept, pages: Some(pages), .. } = &mut *txn else { return Ok(Held::Asks) };
+        let Some(pages) = &txn.pages else { return Ok(Held::Asks) };
         let mut message = Vec::with_capacity(32 + pages.pages.len() * (pages.page_bytes + 4));
         Batch::encode(pages.len, pages.least, pages.page_bytes, &mut message);
         for (number, page) in &pages.pages {
@@ -238,7 +254,23 @@ impl MemberFile {
         let flags = [(pages.sync_wanted, SYNC_WANTED), (has_journal, HAS_JOURNAL), (releases, RELEASES)];
         let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let call = Self::call(Operation::Commit, flags, 0).with(&message);
-        let committed = self.channel.ask(&call, |reply| Ok(reply.value));
+        let mut committed = self.channel.ask(&call, |reply| Ok(reply.value));
+        while committed.is_err() && !self.channel.is_alive() {
+            match link.find_next_owner(&mut txn, releases) {
+                None => break,
+                Some(Orphaned::Committed(channel)) => {
+                    self.move_to(channel);
+                    txn.note_committed_elsewhere();
+                    return Ok(Held::Done(()));
+                }
+                Some(Orphaned::GoesOn(channel)) => {
+                    if self.go_on_with(channel, &mut txn) {
+                        committed = self.channel.ask(&call, |reply| Ok(reply.value));
+                    }
+                }
+            }
+        }
+        let HeldTxn { kept, pages: Some(pages), .. } = &mut *txn else { return Ok(Held::Asks) };
         let Ok(commits) = committed else {
             // Nobody knows what others will see.
             kept.forget_all();

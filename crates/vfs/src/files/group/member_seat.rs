@@ -50,8 +50,10 @@ impl MemberFile {
 
     fn may_read_by_seat(&self) -> bool {
         let is_shown = || {
-            let moment = self.link.txn.lock().kept.moment();
-            self.channel.board().is_some_and(|(board, _)| board.may_show(moment))
+            let txn = self.link.txn.lock();
+            // Else the owner's heirs would not know it.
+            txn.since.marks == self.channel.borrowing.marks()
+                && self.channel.board().is_some_and(|(board, _)| board.may_show(txn.kept.moment()))
         };
         // One that writes waits for its turn before it reads.
         is_shown() && self.link.known_handle().is_some_and(Connection::only_reads)
@@ -75,6 +77,12 @@ impl MemberFile {
         if !self.reads_by_seat {
             return Ok(());
         }
+        let brought = self.bring_lock();
+        // The next owner has given it.
+        if brought.is_err() && self.goes_on() { Ok(()) } else { brought }
+    }
+
+    fn bring_lock(&mut self) -> Result<()> {
         let link = self.link.clone();
         let mut txn = link.txn.lock();
         let moment = txn.kept.moment();

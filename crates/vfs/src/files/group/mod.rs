@@ -19,8 +19,9 @@
 //! # Promises
 //! 1. Strangers, which do not say `group`, meet the group as one owner, as with `sharing=auto`.
 //! 2. The death of a member at any point costs its transaction, and nothing else.
-//! 3. The death of the owner costs the transactions under way: they fail, unless they have not read yet. Each member's next one begins with the
-//!    next owner, the first member to come. What was acknowledged is recovered, as after any crash.
+//! 3. The death of the owner costs no transaction that its member holds back: it goes on with the next owner, which takes the open file over (`orphan`).
+//!    Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
+//!    acknowledged is recovered, as after any crash.
 //! 4. Nobody trusts another user: both ends check whose process the other is.
 //! 5. Processes with different protocols do not join: the one that comes later is a stranger to the other.
 //!
@@ -37,6 +38,7 @@
 //! | `read_ahead` | how many pages it asks for at once |
 //! | `lent_pages` | the pages that it reads from the owner's open file |
 //! | `member_rollback` | its file while a transaction is held |
+//! | `orphan` | its transactions whose owner has died |
 //! | `member_seat` | its transactions without a log that read, and need no message |
 //! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
@@ -61,6 +63,7 @@ mod member_rollback;
 mod member_seat;
 #[cfg(test)]
 mod of_test;
+mod orphan;
 mod owner;
 pub(crate) mod protocol;
 mod read_ahead;

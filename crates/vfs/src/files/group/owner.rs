@@ -282,7 +282,7 @@ impl Served {
             Operation::Sync => self.file(call.file)?.sync().map(|()| Answer::default()),
             Operation::Size => self.file(call.file)?.size().map(Answer::value),
             Operation::Close => self.close(call.file).map(|()| Answer::default()),
-            Operation::Lock => self.lock(level(a)?),
+            Operation::Lock => self.lock(level(a)?, b),
             Operation::Unlock => self.unlock(level(a)?).map(|()| Answer::default()),
             Operation::IsReserved => self.main()?.is_reserved().map(Answer::flag),
             Operation::Control => self.control(ControlKind::of(a).ok_or_else(unexpected)?, b),
@@ -318,12 +318,14 @@ impl Served {
             Operation::Begin => self.begin(call),
             Operation::Commit => self.commit(call),
             Operation::Marks => self.lend_marks(),
+            Operation::GoOn => self.go_on(call),
             Operation::Hello => Err(unexpected()),
         }
     }
 
-    fn lock(&mut self, to: Level) -> Result<Answer> {
+    fn lock(&mut self, to: Level, token: u64) -> Result<Answer> {
         let main = self.main()?;
+        main.token = token;
         if to == Level::Exclusive { main.lock_alone() } else { main.lock(to) }?;
         self.end_read_by_seat();
         Ok(Answer::flag(self.database.db().shared().is_multi_process()))
@@ -486,7 +488,9 @@ fn sleep(time: Duration) -> bool {
 
 mod held;
 mod lending;
-pub(super) use lending::{await_return, lend};
+mod orphans;
+pub(super) use lending::{await_return, lend, number_of_marks};
+pub(super) use orphans::{ORPHAN_BYTES, Said};
 mod seat;
 #[cfg(test)]
 mod tests;

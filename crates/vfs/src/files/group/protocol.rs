@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 6;
+pub(super) const VERSION: u64 = 7;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -48,7 +48,8 @@ macro_rules! operations {
 
 operations! {
     /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is the build. With the reply comes the descriptor of the
-    /// board; the value is the member's seat, or [`NO_SEAT`].
+    /// board; the value is the member's seat, or [`NO_SEAT`], and the data the number of the marks of unwritten pages (8), where there are
+    /// some.
     Hello = 1,
     /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data. Where the data is a number (1), they are read in as many equal
     /// parts, and those behind the end of the file are left out, but for the first.
@@ -63,7 +64,7 @@ operations! {
     Size = 6,
     /// The file is closed.
     Close = 7,
-    /// The lock is raised to level `a`. The flag says if other processes may have the database open.
+    /// The lock is raised to level `a`; `b` is the connection's token (`sync/heirs`). The flag says if other processes may have the database open.
     Lock = 8,
     /// The lock is lowered to level `a`.
     Unlock = 9,
@@ -104,12 +105,19 @@ operations! {
     /// Asks for the marks of unwritten pages. The flag says if the file may be borrowed; then their memory comes with the reply, and their number is the
     /// value.
     Marks = 24,
+    /// Goes on with a transaction that an owner had that has died. `a` is the number of that owner's marks, `b` how many writings there had been; the
+    /// data is the token (8), the length of the database (8), bytes of a page (4), and bits of [`IS_RESERVED`] and [`ENDS`] (1). Bits of the
+    /// value are [`HOLDS`] and others. Where it holds, the data is the news; where it does not, it was committed.
+    GoOn = 25,
 }
 
 impl Operation {
     /// True for what a transaction may begin with.
     pub(super) fn begins(self) -> bool {
-        matches!(self, Operation::Begin | Operation::Lock | Operation::ShmLock | Operation::TakeTurn)
+        matches!(
+            self,
+            Operation::Begin | Operation::Lock | Operation::ShmLock | Operation::TakeTurn | Operation::GoOn
+        )
     }
 
     /// True for what is carried out also where a write before it has failed: SQLite is done with it whatever the answer is.
@@ -131,6 +139,10 @@ pub(super) const NO_SEAT: u64 = u64::MAX;
 /// Bits of the reply to a beginning: the member may hold its transaction back until the commit; it has the lock of a writer.
 pub(super) const HOLDS: u64 = 1;
 pub(super) const RESERVED: u64 = 2;
+
+/// Bits of a transaction that goes on: it had the lock of a writer; a commit was under way that gives all locks back.
+pub(super) const IS_RESERVED: u8 = 1;
+pub(super) const ENDS: u8 = 2;
 
 /// Bits of a commit: it is to be durable; SQLite has had a journal for it; behind it all locks are given back.
 pub(super) const SYNC_WANTED: u64 = 1;

@@ -114,7 +114,7 @@ fn with_owners(ends: &[Operation], member_does: impl FnOnce(&Arc<Link>, &mut Mem
     std::thread::scope(|scope| {
         let last = (owners_vfs, database.clone());
         scope.spawn(|| serve_in_turn(&name, listener, ends, last));
-        let Ok(Met::Owner(channel)) = vfs.meet(&path, flags, &opening, 0) else {
+        let Ok(Met::Owner(channel)) = vfs.meet(&path, flags, &opening, 0, std::time::Duration::ZERO) else {
             panic!("there is an owner")
         };
         let link = Link::new(opening, vfs.weak(), channel);

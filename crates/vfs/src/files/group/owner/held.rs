@@ -18,7 +18,9 @@ use crate::files::group::protocol::{
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle};
 use crate::sync::group_changes::Moment;
+use crate::sync::heirs::Since;
 use crate::sync::lock_table::Level;
+use crate::sync::unwritten_pages::UnwrittenPages;
 
 impl Served {
     /// Takes the locks of a transaction that begins, and says what has changed.
@@ -34,7 +36,7 @@ impl Served {
         let moment = Moment { epoch: call.a, commits: call.b };
         let mut message = std::mem::take(&mut self.buffer);
         message.clear();
-        let told = self.tell_news(moment, *has_first != 0, &mut message);
+        let told = self.tell_news((moment, None), *has_first != 0, &mut message);
         let bytes = message.len();
         self.buffer = message;
         match told {
@@ -57,8 +59,13 @@ impl Served {
         }
     }
 
-    /// Says what has changed since a moment; `false` where the member does not hold its transaction back.
-    fn tell_news(&mut self, since: Moment, has_first: bool, message: &mut Vec<u8>) -> Result<bool> {
+    /// Says what has changed since a moment; `false` where the member does not hold its transaction back, or counts on pages of another size.
+    pub(super) fn tell_news(
+        &mut self,
+        (since, counts_on): (Moment, Option<u32>),
+        has_first: bool,
+        message: &mut Vec<u8>,
+    ) -> Result<bool> {
         if !self.main()?.may_be_held() || !self.has_no_companions()? {
             return Ok(false);
         }
@@ -70,13 +77,16 @@ impl Served {
         main.read(&mut header, 0)?;
         let page_bytes = page_bytes_in(&header) as usize;
         let is_wal = header.get(VERSIONS_AT..VERSIONS_AT + 2).is_none_or(|versions| versions.contains(&2));
-        if is_wal || page_bytes == 0 || !len.is_multiple_of(page_bytes as u64) {
+        let is_other = counts_on.is_some_and(|bytes| bytes as usize != page_bytes);
+        if is_wal || is_other || page_bytes == 0 || !len.is_multiple_of(page_bytes as u64) {
             return Ok(false);
         }
         self.open_marks()?;
-        let (now, changed) = self.database.db().shared().changes().since(since);
+        let shared = self.database.db().shared();
+        let (now, changed) = shared.changes().since(since);
+        let present = shared.unwritten().map_or(Since::default(), UnwrittenPages::now);
         let changed: Option<Vec<u32>> = changed.map(|changed| changed.into_iter().collect());
-        News::encode(now, len, page_bytes, changed.as_deref(), message);
+        News::encode((now, present), len, page_bytes, changed.as_deref(), message);
         let has_first = has_first && changed.as_ref().is_some_and(|changed| !changed.contains(&1));
         let others = changed.iter().flatten().copied().filter(|number| *number != 1);
         let first = (!has_first).then_some(1);
@@ -131,6 +141,10 @@ impl Served {
             committed = committed.and(self.close(FileOf::Journal));
         }
         committed?;
+        if self.main()?.writes_alone() {
+            // Before anybody else can write.
+            self.database.db().shared().unwritten().into_iter().for_each(UnwrittenPages::note_committed);
+        }
         let now = self.database.db().shared().changes().now();
         let main = self.main()?;
         let owed = main.take_owed_sync();
@@ -157,6 +171,7 @@ impl crate::files::main_db::MainFile {
         if done.is_ok() && releases {
             self.owe_shared_sync();
         }
+        self.is_inherited &= done.is_err();
         done.inspect_err(|_| self.drop_transaction())
     }
 
@@ -165,6 +180,11 @@ impl crate::files::main_db::MainFile {
             self.truncate(batch.least)?;
         }
         for (number, page) in batch.pages.iter() {
+            if number == 1 {
+                let page = self.page_one_to_commit(page)?;
+                self.write(&page, 0)?;
+                continue;
+            }
             self.write(page, u64::from(number - 1) * batch.page_bytes as u64)?;
         }
         if self.size()? != batch.len {

@@ -26,6 +26,11 @@ fn lendable(database: &OpenDatabase) -> Option<&UnwrittenPages> {
     db.shared().unwritten_or_new()
 }
 
+/// The number of the marks, where there are some and the file may be lent; 0 where there are none.
+pub(in crate::files::group) fn number_of_marks(database: &OpenDatabase) -> u64 {
+    database.db().shared().unwritten().and_then(|_| lendable(database)).map_or(0, UnwrittenPages::id)
+}
+
 impl Served {
     /// Sends the marks, where the file may be lent; the value is their number.
     pub(super) fn lend_marks(&mut self) -> Result<Answer> {

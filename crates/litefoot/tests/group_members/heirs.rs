@@ -1,0 +1,225 @@
+//! Transactions whose owner is killed: they go on with the next one, and nobody has written in between.
+
+use crate::kit::{Process, create, open, signal};
+use litefoot::rusqlite::Connection;
+use litefoot_sim::Random;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MODES: [&str; 3] = ["delete", "truncate", "persist"];
+const ROWS: i64 = 2000;
+
+/// A database with an owner that is another process, and this process as a member.
+struct Orphan {
+    path: PathBuf,
+    owner: Option<Process>,
+    _vfs: litefoot::Vfs,
+    member: Connection,
+    _directory: tempfile::TempDir,
+}
+
+/// A database of some hundred pages that nobody has open.
+fn database(mode: &str) -> (PathBuf, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = create(&directory, mode);
+    db.execute_batch(&format!(
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {ROWS}) \
+         INSERT INTO t SELECT 1, i, zeroblob(500) FROM c"
+    ))
+    .unwrap();
+    (path, directory)
+}
+
+impl Orphan {
+    fn new(mode: &str) -> Orphan {
+        let (path, directory) = database(mode);
+        let owner = Process::start("obey", &path, 1);
+        let (vfs, member) = open(&path);
+        member.execute_batch("PRAGMA cache_size=10").unwrap();
+        assert!(count(&member) == ROWS && owner.has_open(&path));
+        Orphan { path, owner: Some(owner), _vfs: vfs, member, _directory: directory }
+    }
+
+    fn run(&self, sql: &str) {
+        self.member.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    fn kill_owner(&mut self) {
+        self.owner.take().unwrap().kill();
+    }
+}
+
+fn count(db: &Connection) -> i64 {
+    db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
+}
+
+fn check(path: &Path, rows: i64) {
+    let stock = stock(path);
+    let integrity: String = stock.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!((integrity.as_str(), count(&stock)), ("ok", rows));
+}
+
+/// Stock SQLite, which does not wait.
+fn stock(path: &Path) -> Connection {
+    let db = Connection::open(path).unwrap();
+    db.busy_timeout(Duration::ZERO).unwrap();
+    db
+}
+
+#[test]
+fn a_transaction_outlives_its_owner_at_any_step() {
+    let insert = |n: i64| format!("INSERT INTO t VALUES(2, {n}, randomblob(700))");
+    let steps = [
+        "BEGIN".to_owned(),
+        "SELECT count(*) FROM t".to_owned(),
+        insert(1),
+        "UPDATE t SET data = zeroblob(501) WHERE n % 50 = 7".to_owned(),
+        "SAVEPOINT a".to_owned(),
+        insert(2),
+        "ROLLBACK TO a".to_owned(),
+        insert(3),
+        "COMMIT".to_owned(),
+        insert(4),
+    ];
+    for mode in MODES {
+        for (first, begin) in ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"].into_iter().enumerate() {
+            // Each step in one of the modes.
+            for dies_before in (1..steps.len()).filter(|step| step % 3 == first) {
+                let mut orphan = Orphan::new(mode);
+                for (number, step) in steps.iter().enumerate() {
+                    if number == dies_before {
+                        orphan.kill_owner();
+                    }
+                    orphan.run(if number == 0 { begin } else { step });
+                }
+                assert_eq!(count(&orphan.member), ROWS + 3, "{mode}, {begin}, {dies_before}");
+                let Orphan { path, member, _vfs, _directory, .. } = orphan;
+                drop((member, _vfs));
+                check(&path, ROWS + 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_goes_on_in_the_middle_of_a_statement() {
+    for mode in MODES {
+        let mut orphan = Orphan::new(mode);
+        let owner = orphan.owner.take();
+        let mut statement = orphan.member.prepare("SELECT n, length(data) FROM t ORDER BY n").unwrap();
+        let mut rows = statement.query([]).unwrap();
+        let mut next = || rows.next().unwrap().map(|row| (row.get(0).unwrap(), row.get(1).unwrap()));
+        for n in 1..=300 {
+            assert_eq!(next(), Some((n, 500)), "{mode}");
+        }
+        owner.unwrap().kill();
+        for n in 301..=ROWS {
+            assert_eq!(next(), Some((n, 500)), "{mode}");
+        }
+        assert_eq!(next(), None);
+    }
+}
+
+#[test]
+fn nobody_has_the_database_while_a_transaction_waits_for_its_application() {
+    for begin in ["BEGIN IMMEDIATE", "BEGIN"] {
+        let mut orphan = Orphan::new("delete");
+        orphan.run(&format!("{begin}; INSERT INTO t VALUES(2, 1, 'a')"));
+        orphan.kill_owner();
+        std::thread::sleep(Duration::from_millis(300));
+        let stranger = stock(&orphan.path);
+        let written = stranger.execute_batch("INSERT INTO t VALUES(3, 1, 'a')");
+        assert!(written.is_err(), "{begin}: a transaction that writes is under way");
+        orphan.run("INSERT INTO t VALUES(2, 2, 'a'); COMMIT");
+        stranger.busy_timeout(Duration::from_secs(20)).unwrap();
+        stranger.execute_batch("INSERT INTO t VALUES(3, 1, 'a')").unwrap();
+        assert_eq!(count(&orphan.member), ROWS + 3);
+    }
+}
+
+#[test]
+fn a_transaction_outlives_an_owner_that_exits() {
+    for begin in ["BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 1, 'a')", "BEGIN; SELECT count(*) FROM t"] {
+        let mut orphan = Orphan::new("delete");
+        orphan.run(begin);
+        orphan.owner.take().unwrap().end();
+        orphan.run("INSERT INTO t VALUES(2, 2, 'a'); DELETE FROM t WHERE n = 7; COMMIT");
+        assert_eq!(count(&orphan.member), ROWS + i64::from(begin.contains("INSERT")));
+    }
+}
+
+#[test]
+fn transactions_of_several_processes_go_on() {
+    for mode in MODES {
+        let mut orphan = Orphan::new(mode);
+        let mut others: Vec<Process> =
+            (2..=4).map(|writer| Process::start("obey", &orphan.path, writer)).collect();
+        for other in &mut others {
+            other.run("BEGIN; SELECT count(*) FROM t");
+        }
+        orphan.run("BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 1, 'a')");
+        orphan.kill_owner();
+        let committed =
+            orphan.member.busy_timeout(Duration::ZERO).and_then(|()| orphan.member.execute_batch("COMMIT"));
+        assert!(
+            committed.is_err(),
+            "{mode}: the others, which have said nothing since, have the time to come"
+        );
+        for other in &mut others {
+            other.run("SELECT sum(length(data)) FROM t");
+        }
+        for other in &mut others {
+            other.run("COMMIT");
+        }
+        orphan.run("COMMIT");
+        for other in others {
+            other.end();
+        }
+        assert_eq!(count(&orphan.member), ROWS + 1);
+    }
+}
+
+#[test]
+fn a_transaction_that_comes_too_late_fails() {
+    for mode in MODES {
+        let mut orphan = Orphan::new(mode);
+        let mut late = Process::start("obey", &orphan.path, 2);
+        late.run("BEGIN; SELECT count(*) FROM t");
+        signal(&late, "-STOP");
+        orphan.kill_owner();
+        orphan.run("INSERT INTO t VALUES(2, 1, 'a')");
+        signal(&late, "-CONT");
+        late.tell("SELECT sum(length(data)) FROM t");
+        let answer = late.await_answer();
+        assert!(answer.starts_with("failed: "), "{mode}: {answer}: somebody has written since");
+        late.tell("ROLLBACK");
+        late.await_answer();
+        late.run("INSERT INTO t VALUES(2, 2, 'a')");
+        late.end();
+        assert_eq!(count(&orphan.member), ROWS + 2);
+    }
+}
+
+#[test]
+fn each_commit_is_made_once_whenever_its_owner_dies() {
+    let mut random = Random::new(7);
+    for round in 0..24 {
+        let (path, _directory) = database(MODES[round % 3]);
+        let owner = Process::start("obey", &path, 1);
+        let members: Vec<Process> = (2..=3).map(|writer| Process::start("count", &path, writer)).collect();
+        std::thread::sleep(Duration::from_micros(random.below(60_000)));
+        owner.kill();
+        std::thread::sleep(Duration::from_millis(40));
+        let counted: i64 = members
+            .into_iter()
+            .map(|member| {
+                let said = member.end_with_output();
+                let number = said.split("counted ").nth(1).unwrap().split_whitespace().next().unwrap();
+                number.parse::<i64>().unwrap()
+            })
+            .sum();
+        let (_vfs, db) = open(&path);
+        let sum: i64 = db.query_row("SELECT n FROM sums", [], |row| row.get(0)).unwrap();
+        assert_eq!(sum, counted, "round {round}");
+    }
+}

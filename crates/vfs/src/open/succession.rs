@@ -1,0 +1,122 @@
+//! Succession: this process is the next owner by the open file of one that has died (`sync/heirs`).
+//!
+//! # Why
+//! The transactions of the dead owner's members are true as long as nobody writes. So this process gives them the locks that they had, before it gives
+//! anybody the lock of a writer.
+//!
+//! # Invariants
+//! 1. The locks of the file were held all the time: by the dead owner, by its open file, by this process. Nobody else has read or written it.
+//! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown.
+//! 3. From the succession on nobody gets RESERVED for [`HEIRS_COME`], but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
+//!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
+
+use crate::error::{Error, Result};
+use crate::open::{OpenDatabase, sharing};
+use crate::sync::group_changes::Moment;
+use crate::sync::heirs::{Fate, Orphan};
+use crate::sync::unwritten_pages::Marks;
+use litefoot_storage::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long members of the dead owner have for coming.
+const HEIRS_COME: Duration = Duration::from_millis(50);
+/// How long the logs of the dead owner may be open behind the end of its streams.
+const LAST_CLOSES: Duration = Duration::from_millis(200);
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// The succession of one database.
+#[derive(Default)]
+pub(crate) struct Succession {
+    /// True from the claim of the open file until this process owns the database by it.
+    begins: AtomicBool,
+    /// True from then on until somebody has EXCLUSIVE.
+    is_open: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The dead owner's marks, and their number.
+    from: Option<(u64, Arc<Marks>)>,
+    /// Until when nobody gets RESERVED.
+    until: Option<Instant>,
+    /// The moment behind recovery.
+    begun: Moment,
+}
+
+impl OpenDatabase {
+    /// This process owns the database from now on, by the open file of an owner that has died, whose marks these are. Nobody has used it here yet.
+    ///
+    /// # Errors
+    /// Recovery has failed. The file is given up with the database.
+    pub(crate) fn succeed(&self, number: u64, marks: Arc<Marks>) -> Result<()> {
+        self.sharing().keep_owner_lock();
+        self.succession.begins.store(true, Ordering::SeqCst);
+        let until = Instant::now() + LAST_CLOSES;
+        let mut owned = self.own();
+        // The system closes the files of a process one after the other: its logs may be in use still.
+        while matches!(owned, Err(Error::Busy)) && Instant::now() < until {
+            std::thread::sleep(GLANCE);
+            owned = self.own();
+        }
+        self.succession.begins.store(false, Ordering::SeqCst);
+        if let Err(error) = owned {
+            sharing::release_unless_needed(self)?;
+            return Err(error);
+        }
+        if self.is_owned() {
+            let mut state = self.succession.state.lock();
+            let (until, begun) = (Instant::now() + HEIRS_COME, self.db.shared().changes().now());
+            *state = State { from: Some((number, marks)), until: Some(until), begun };
+            self.succession.is_open.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// True while this process has the lock of a dead owner's open file, and is not the owner yet.
+    pub(super) fn succeeds(&self) -> bool {
+        self.succession.begins.load(Ordering::SeqCst)
+    }
+
+    /// Waits until transactions of the dead owner's have had their time. A handle that has the lock of a reader, or none, is about to write.
+    #[inline]
+    pub(crate) fn await_heirs(&self) {
+        if self.succession.is_open.load(Ordering::Relaxed) {
+            self.succession.await_heirs();
+        }
+    }
+
+    /// The same for one that is about to have EXCLUSIVE: then the succession has ended.
+    #[inline]
+    pub(crate) fn end_succession(&self) {
+        if self.succession.is_open.load(Ordering::SeqCst) {
+            self.succession.await_heirs();
+            self.succession.is_open.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// What is to be done with a transaction of the dead owner's. One that goes on has the lock of a reader here already.
+    pub(crate) fn fate_of(&self, orphan: Orphan) -> Fate {
+        let state = self.succession.state.lock();
+        let from = state.from.as_ref().filter(|(number, _)| *number == orphan.since.marks);
+        let Some((_, marks)) = from else { return Fate::Lost };
+        let is_untouched = self.succession.is_open.load(Ordering::SeqCst)
+            && self.is_owned()
+            && self.db.shared().changes().now() == state.begun;
+        match marks.fate_of(orphan) {
+            Fate::GoesOn if !is_untouched => Fate::Lost,
+            fate => fate,
+        }
+    }
+}
+
+impl Succession {
+    #[cold]
+    fn await_heirs(&self) {
+        let until = self.state.lock().until;
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.into_iter().for_each(std::thread::sleep);
+    }
+}

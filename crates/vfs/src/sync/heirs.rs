@@ -1,0 +1,202 @@
+//! Heirs: what an owner that dies leaves behind for its members' transactions.
+//!
+//! # Why
+//! A member holds its rollback-journal transaction back until it commits. With its owner goes the lock that the owner has for it, and no more. Where nobody
+//! has written the database since, the transaction is as true as before: the next owner may give it the same lock.
+//!
+//! # How
+//! The locks of the file belong to the open file, which members have borrowed. One of them takes it over: it is the *heir*, and the next owner. So nobody
+//! else can have had the file in between. Within the owner a connection that writes has EXCLUSIVE. Each such *writing* has a number. In the memory
+//! of the marks (`unwritten_pages`) lie, of the last writings:
+//!
+//! ```text
+//! heir       nobody yet; the file was given up; it was taken over
+//! writings   how many there have been
+//! last       of the last [`LAST`] writings: the number, the connection's token, and whether it was committed
+//! ```
+//!
+//! # Invariants
+//! 1. One process takes the file over, or one gives it up. A compare-and-swap decides.
+//! 2. A writing is noted under EXCLUSIVE, before anything is written. While it is the last one nobody else has had EXCLUSIVE since.
+//! 3. A commit is noted behind its append to the log, while its connection has EXCLUSIVE still.
+//! 4. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
+
+use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
+use std::sync::atomic::Ordering;
+
+/// Places of the words.
+const HEIR: usize = 384;
+const WRITINGS: usize = 512;
+const RING: usize = 1024;
+
+/// Writings that are remembered, and the words of each.
+const LAST: u64 = 64;
+const WORDS: u64 = 3;
+
+/// What has become of the open file of an owner that has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Estate {
+    /// Nothing yet.
+    Open = 0,
+    /// Its locks were given back.
+    GivenUp = 1,
+    /// A process is the next owner by it.
+    TakenOver = 2,
+}
+
+/// A moment at which a connection had the lock of a reader in some owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Since {
+    /// The number of the owner's marks; 0 where it has none.
+    pub marks: u64,
+    /// How many writings there had been.
+    pub writings: u64,
+}
+
+/// A transaction whose owner has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Orphan {
+    pub since: Since,
+    /// The connection, among those of its owner; not 0.
+    pub token: u64,
+    /// True if a commit was under way with which all locks are given back.
+    pub ends: bool,
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nobody has written since, or only itself: it goes on, and may write the same once more.
+    GoesOn,
+    /// It was committed.
+    Committed,
+    /// Somebody may have written since.
+    Lost,
+}
+
+impl Marks {
+    /// Decides what becomes of the open file; `false` where that is decided.
+    pub fn decide(&self, what: Estate) -> bool {
+        let heir = self.number(HEIR);
+        let decided =
+            heir.compare_exchange(Estate::Open as u64, what as u64, Ordering::SeqCst, Ordering::SeqCst);
+        decided.is_ok()
+    }
+
+    /// True if it is decided.
+    pub fn is_decided(&self) -> bool {
+        self.number(HEIR).load(Ordering::SeqCst) != Estate::Open as u64
+    }
+
+    /// A word of a writing's.
+    fn word(&self, writing: u64, word: u64) -> &std::sync::atomic::AtomicU64 {
+        self.number(RING + ((writing % LAST * WORDS + word) * 8) as usize)
+    }
+
+    fn writings(&self) -> u64 {
+        self.number(WRITINGS).load(Ordering::SeqCst)
+    }
+
+    /// What is to be done with a transaction, once the owner has died.
+    pub fn fate_of(&self, orphan: Orphan) -> Fate {
+        let (last, before) = (self.writings(), orphan.since.writings);
+        if last == before {
+            return Fate::GoesOn;
+        }
+        let own = before.wrapping_add(1);
+        let [number, token, committed] = [0, 1, 2].map(|word| self.word(own, word).load(Ordering::SeqCst));
+        if number != own || token != orphan.token || token == 0 {
+            return Fate::Lost;
+        }
+        match (committed != 0 && orphan.ends, last == own) {
+            (true, _) => Fate::Committed,
+            (false, true) => Fate::GoesOn,
+            (false, false) => Fate::Lost,
+        }
+    }
+}
+
+impl UnwrittenPages {
+    /// A connection has EXCLUSIVE from now on; 0 is the token of those that are no member's.
+    pub fn note_writing(&self, token: u64) {
+        let marks = self.marks();
+        let writing = marks.writings().wrapping_add(1);
+        for (word, value) in [(0, 0), (1, token), (2, 0), (0, writing)] {
+            marks.word(writing, word).store(value, Ordering::SeqCst);
+        }
+        marks.number(WRITINGS).store(writing, Ordering::SeqCst);
+    }
+
+    /// Its commit is in the log.
+    pub fn note_committed(&self) {
+        let marks = self.marks();
+        marks.word(marks.writings(), 2).store(1, Ordering::SeqCst);
+    }
+
+    /// The present, for a connection that has the lock of a reader.
+    pub fn now(&self) -> Since {
+        Since { marks: self.id(), writings: self.marks().writings() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: u64 = 7;
+
+    fn fate(marks: &UnwrittenPages, writings: u64, ends: bool) -> Fate {
+        let since = Since { marks: marks.id(), writings };
+        marks.marks().fate_of(Orphan { since, token: TOKEN, ends })
+    }
+
+    #[test]
+    fn a_transaction_is_true_until_somebody_else_has_written() {
+        let owner = UnwrittenPages::new().unwrap();
+        let begun = owner.now().writings;
+        assert_eq!(fate(&owner, begun, false), Fate::GoesOn, "nobody has written");
+        owner.note_writing(TOKEN);
+        assert_eq!(fate(&owner, begun, false), Fate::GoesOn, "it has written itself");
+        assert_eq!(fate(&owner, begun, true), Fate::GoesOn, "and has not committed");
+        owner.note_committed();
+        assert_eq!(fate(&owner, begun, false), Fate::GoesOn, "its commit may be made once more");
+        assert_eq!(fate(&owner, begun, true), Fate::Committed);
+        assert_eq!(fate(&owner, begun + 1, false), Fate::GoesOn, "behind its commit");
+        owner.note_writing(0);
+        assert_eq!(fate(&owner, begun, true), Fate::Committed, "also where others have written since");
+        for (writings, ends, what) in [
+            (begun, false, "it goes on behind its commit"),
+            (begun + 1, false, "somebody else has written"),
+            (begun + 1, true, "the token is another"),
+            (begun + 3, true, "the future"),
+        ] {
+            assert_eq!(fate(&owner, writings, ends), Fate::Lost, "{what}");
+        }
+        owner.note_writing(TOKEN);
+        owner.note_writing(TOKEN + 1);
+        assert_eq!(fate(&owner, begun + 2, true), Fate::Lost, "it was rolled back");
+    }
+
+    #[test]
+    fn writings_are_remembered_for_a_while() {
+        let owner = UnwrittenPages::new().unwrap();
+        for writing in 1..=3 * LAST {
+            owner.note_writing(TOKEN);
+            owner.note_committed();
+            let oldest = writing.saturating_sub(LAST);
+            assert_eq!(fate(&owner, oldest, true), Fate::Committed);
+            assert!(oldest == 0 || fate(&owner, oldest - 1, true) == Fate::Lost);
+        }
+    }
+
+    #[test]
+    fn one_decides() {
+        for what in [Estate::GivenUp, Estate::TakenOver] {
+            let owner = UnwrittenPages::new().unwrap();
+            let marks = owner.marks();
+            assert!(!marks.is_decided() && marks.decide(what) && marks.is_decided());
+            assert!(!marks.decide(Estate::GivenUp) && !marks.decide(Estate::TakenOver));
+        }
+    }
+}
