@@ -180,6 +180,24 @@ fn transactions_of_several_processes_go_on() {
 }
 
 #[test]
+fn processes_without_a_transaction_leave_the_file_to_others() {
+    for mode in MODES {
+        let mut orphan = Orphan::new(mode);
+        let mut idle: Vec<Process> =
+            (2..=5).map(|writer| Process::start("obey", &orphan.path, writer)).collect();
+        for process in &mut idle {
+            process.run("SELECT count(*) FROM t");
+        }
+        orphan.run("BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 1, 'a')");
+        orphan.kill_owner();
+        std::thread::sleep(Duration::from_millis(20));
+        orphan.run("COMMIT");
+        idle.into_iter().for_each(Process::end);
+        assert_eq!(count(&orphan.member), ROWS + 1, "{mode}");
+    }
+}
+
+#[test]
 fn a_transaction_that_comes_too_late_fails() {
     for mode in MODES {
         let mut orphan = Orphan::new(mode);
