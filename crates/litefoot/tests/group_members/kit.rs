@@ -61,17 +61,28 @@ impl Process {
         Process { child, output }
     }
 
-    /// True if it has the file open itself. A member has not, and may have borrowed it: a thread waits for the end of its owner then.
+    /// True if it has opened the file itself. A member has not, and may have borrowed it: a thread waits for the end of its owner then.
     pub(crate) fn has_open(&self, path: &Path) -> bool {
+        let begun = Instant::now();
+        loop {
+            let threads = self.threads();
+            let count = |wanted| threads.iter().filter(|name| *name == wanted).count();
+            let is_open = self.open_descriptors(path) > count("litefoot-lent");
+            // A thread that has just been started has no name yet. One that hears of others has been there since the file was opened.
+            if !is_open || count("litefoot-lease") > 0 || begun.elapsed() > Duration::from_secs(2) {
+                return is_open;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn open_descriptors(&self, path: &Path) -> usize {
         let there = std::fs::metadata(path).unwrap();
-        let is_open = |entry: std::io::Result<std::fs::DirEntry>| {
-            let found = std::fs::metadata(entry.unwrap().path());
+        let is_open = |entry: &std::io::Result<std::fs::DirEntry>| {
+            let found = std::fs::metadata(entry.as_ref().unwrap().path());
             found.is_ok_and(|found| (found.dev(), found.ino()) == (there.dev(), there.ino()))
         };
-        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))
-            .unwrap()
-            .filter_map(|entry| is_open(entry).then_some(()));
-        open.count() > self.threads().iter().filter(|name| *name == "litefoot-lent").count()
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().filter(is_open).count()
     }
 
     /// The names of its threads.

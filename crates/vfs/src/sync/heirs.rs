@@ -22,7 +22,7 @@
 //! 4. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
 
 use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Places of the words.
 const HEIR: usize = 384;
@@ -90,7 +90,7 @@ impl Marks {
     }
 
     /// A word of a writing's.
-    fn word(&self, writing: u64, word: u64) -> &std::sync::atomic::AtomicU64 {
+    fn word(&self, writing: u64, word: u64) -> &AtomicU64 {
         self.number(RING + ((writing % LAST * WORDS + word) * 8) as usize)
     }
 
