@@ -119,8 +119,8 @@ impl Borrowing {
     }
 
     /// A transaction begins. One that may last keeps its owner's file, so that it outlives the owner; so does any but the first.
-    pub(super) fn note_beginning(&self, link: &Link, channel: &Channel, may_last: bool) {
-        if self.pages.get().is_none() && (self.begun.fetch_add(1, Ordering::Relaxed) > 0 || may_last) {
+    pub(super) fn note_beginning(&self, (link, channel): (&Link, &Channel), may_last: impl FnOnce() -> bool) {
+        if self.pages.get().is_none() && (self.begun.fetch_add(1, Ordering::Relaxed) > 0 || may_last()) {
             self.borrow(link, channel);
         }
     }

@@ -44,9 +44,10 @@ impl MemberFile {
     pub(super) fn begin_transaction(&mut self) -> Result<()> {
         // While the connection had no lock another one may have changed the journal mode.
         *self.link.kept.lock() = KeptFrames::default();
-        let statement = self.link.statement();
-        let may_last = !statement.is_autocommit || statement.shows == Shows::Begun;
-        self.channel.borrowing.note_beginning(&self.link, &self.channel, may_last);
+        self.channel.borrowing.note_beginning((&self.link, &self.channel), || {
+            let statement = self.link.statement();
+            !statement.is_autocommit || statement.shows == Shows::Begun
+        });
         if self.begins_read_by_seat()? { Ok(()) } else { self.ask_to_begin() }
     }
 

@@ -180,7 +180,7 @@ impl crate::files::main_db::MainFile {
             self.truncate(batch.least)?;
         }
         for (number, page) in batch.pages.iter() {
-            if number == 1 {
+            if number == 1 && self.is_inherited {
                 let page = self.page_one_to_commit(page)?;
                 self.write(&page, 0)?;
                 continue;

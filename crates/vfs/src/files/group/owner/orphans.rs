@@ -98,11 +98,8 @@ impl Served {
 }
 
 impl MainFile {
-    /// Page 1 of a commit; that of a transaction which has come from a dead owner has a counter of this one's.
+    /// Page 1 of a commit, with a counter of this owner's.
     pub(super) fn page_one_to_commit(&mut self, page: &[u8]) -> Result<Vec<u8>> {
-        if !self.is_inherited {
-            return Ok(page.to_vec());
-        }
         let mut header = [0; HEADER_BYTES];
         self.read(&mut header, 0)?;
         Ok(with_counter(page, counter_of(&header).wrapping_add(1)))
