@@ -3,6 +3,7 @@
 mod batches;
 pub mod child;
 mod cold;
+pub mod committer;
 mod compiler;
 pub(crate) mod device;
 pub mod each_point;

@@ -22,8 +22,8 @@ mod paths;
 
 use super::MODES;
 use super::process::{DATABASE, GROUP, Side, open};
+use crate::harness::committer::{Committer, PATIENCE};
 use crate::harness::each_point::{Reached, kill_at_each_point};
-use crate::harness::told::{Heard, Told};
 use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches};
 use crate::options::Options;
@@ -41,8 +41,6 @@ const THIRD: usize = 2;
 
 /// A process that reaches no point for so long has nothing to do.
 const QUIET: Duration = Duration::from_millis(20);
-/// After this a process counts as hung.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Only each so many-th call in the short form, or point.
 const QUICK_STEP: u64 = 24;
 const QUICK_STEP_OF_STORES: u64 = 200;
@@ -140,64 +138,18 @@ fn one_apart(case: &Case, parent: &FilePath, last: u64) -> Result<Run> {
 }
 
 /// A process of the group.
-struct Process {
-    told: Told,
-    writer: i64,
-    acknowledged: i64,
-    /// Commits that it was told to make.
-    told_commits: i64,
-    error: Option<String>,
-}
-
-impl Process {
-    fn start(directory: &FilePath, writer: i64) -> io::Result<Process> {
-        let mut command = harness::child::command(CHILD)?;
-        command.arg(directory).arg(writer.to_string());
-        let told = Told::start(command)?;
-        let mut process = Process { told, writer, acknowledged: 0, told_commits: 0, error: None };
-        process.hear(PATIENCE);
-        Ok(process)
-    }
-
-    /// Waits for an answer; true if there is one, or will be none.
-    fn hear(&mut self, patience: Duration) -> bool {
-        match self.told.hear(patience) {
-            Heard::Line(line) => {
-                match line.parse() {
-                    Ok(number) => self.acknowledged = number,
-                    Err(_) if line.starts_with("error") => self.error = Some(line),
-                    Err(_) => {}
-                }
-                true
-            }
-            Heard::Nothing => {
-                if !patience.is_zero() {
-                    self.error = Some("it does not answer".to_owned());
-                }
-                false
-            }
-            Heard::End => true,
-        }
-    }
-
-    fn tell(&mut self, line: &str) -> io::Result<()> {
-        self.told_commits += i64::from(matches!(line, "commit" | "large"));
-        self.told.tell(line)
-    }
-
-    fn ask(&mut self, line: &str) -> io::Result<()> {
-        self.tell(line)?;
-        self.hear(PATIENCE);
-        Ok(())
-    }
+fn start(directory: &FilePath, writer: i64) -> io::Result<Committer> {
+    let mut command = harness::child::command(CHILD)?;
+    command.arg(directory).arg(writer.to_string());
+    Committer::start(command)
 }
 
 /// One run, with a kill at point `last`.
 fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
     let path = case.path;
     let many = 1 + path.lives.max(path.killed);
-    let mut processes: Vec<Process> =
-        (1..).take(many).map(|writer| Process::start(directory, writer)).collect::<io::Result<_>>()?;
+    let mut processes: Vec<Committer> =
+        (1..).take(many).map(|writer| start(directory, writer)).collect::<io::Result<_>>()?;
     for (process, line) in BEGINS.iter().chain(path.before) {
         processes[*process].ask(line)?;
     }
@@ -234,17 +186,13 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
         run.longest = begun.elapsed();
     }
     // What it has acknowledged in its last moment.
-    let dead = &mut processes[path.killed];
-    while let Heard::Line(line) = dead.told.hear(PATIENCE) {
-        dead.acknowledged = line.parse().unwrap_or(dead.acknowledged);
-    }
+    processes[path.killed].hear_the_rest();
     // The transaction under way has failed with the owner, and nothing else does.
     let passed = run.reached.killed.is_none();
-    for process in processes
-        .iter_mut()
-        .filter(|process| passed || path.killed != OWNER && process.writer != 1 + path.killed as i64)
-    {
-        run.error = run.error.take().or(process.error.take());
+    for (index, process) in processes.iter_mut().enumerate() {
+        if passed || path.killed != OWNER && index != path.killed {
+            run.error = run.error.take().or(process.error.take());
+        }
     }
     let lives = &mut processes[path.lives];
     lives.error = None;
@@ -255,7 +203,7 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
         run.longest = run.longest.max(begun.elapsed());
     }
     run.error = run.error.take().or(lives.error.take());
-    let expected: Vec<Expected> = processes.iter().map(Expected::of).collect();
+    let expected: Vec<Expected> = (1..).zip(&processes).map(Expected::of).collect();
     drop(processes);
     let looks = [GROUP, Side::Stock].map(|side| look(&directory.join(DATABASE), side, &expected));
     run.wrong = looks.into_iter().find_map(std::result::Result::err);
@@ -268,7 +216,7 @@ fn is_own(name: &str) -> bool {
 }
 
 /// Has a process do something while the one that is traced runs; true where it has answered.
-fn said(process: &mut Process, tracer: &mut Tracer, line: &str) -> io::Result<bool> {
+fn said(process: &mut Committer, tracer: &mut Tracer, line: &str) -> io::Result<bool> {
     // Refused where it was killed at this moment.
     if process.tell(line).is_err() {
         return Ok(true);
@@ -297,9 +245,8 @@ struct Expected {
 }
 
 impl Expected {
-    fn of(process: &Process) -> Expected {
-        let Process { writer, acknowledged, told_commits, .. } = *process;
-        Expected { writer, acknowledged, told_commits }
+    fn of((writer, process): (i64, &Committer)) -> Expected {
+        Expected { writer, acknowledged: process.acknowledged as i64, told_commits: process.asked as i64 }
     }
 }
 

@@ -17,8 +17,8 @@ mod owner;
 
 use super::content::DATABASE;
 use super::owner::{MODES, stock_sees_all};
+use crate::harness::committer::{Committer, PATIENCE};
 use crate::harness::each_point::{Reached, kill_at_each_point};
-use crate::harness::told::{Heard, Told};
 use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
 use crate::options::{Journals, Options};
@@ -40,8 +40,6 @@ const COMMITS: u64 = 9;
 const COMMITS_BESIDE: u64 = 3;
 /// A process that makes no call for so long has nothing to do.
 const QUIET: Duration = Duration::from_millis(20);
-/// After this a process counts as hung.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Only each so many-th call in the short form.
 const QUICK_STEP: u64 = 16;
 /// The thread that changes states; it ends with the way back.
@@ -170,72 +168,16 @@ fn one_apart(case: &Case, scratch: &Path, last: u64) -> Result<Run> {
     Ok(run)
 }
 
-/// An owner that does what it is told.
-struct Owner {
-    process: Told,
-    /// Commits that were acknowledged, and one more while one is under way.
-    acknowledged: u64,
-    begun: u64,
-    error: Option<String>,
-}
-
-impl Owner {
-    fn start(case: &Case, directory: &Path) -> io::Result<Owner> {
-        let mut command = harness::child::command(CHILD)?;
-        command.arg(directory).args([case.journal, case.log.option()]);
-        let mut owner = Owner { process: Told::start(command)?, acknowledged: 0, begun: 0, error: None };
-        owner.hear(PATIENCE);
-        Ok(owner)
-    }
-
-    fn tell(&mut self, line: &str) -> io::Result<()> {
-        self.begun += u64::from(line == "commit");
-        self.process.tell(line)
-    }
-
-    /// Waits for an answer; true if there is one, or will be none.
-    fn hear(&mut self, patience: Duration) -> bool {
-        match self.process.hear(patience) {
-            Heard::Line(line) => {
-                self.note(line);
-                true
-            }
-            Heard::Nothing => {
-                if !patience.is_zero() {
-                    self.error = Some("it does not answer".to_owned());
-                }
-                false
-            }
-            Heard::End => true,
-        }
-    }
-
-    fn note(&mut self, line: String) {
-        if let Ok(number) = line.parse() {
-            self.acknowledged = number;
-        } else if line.starts_with("error") {
-            self.error = Some(line);
-        }
-    }
-
-    /// Notes the last lines of a process that has ended.
-    fn hear_the_rest(&mut self) {
-        while let Heard::Line(line) = self.process.hear(PATIENCE) {
-            self.note(line);
-        }
-    }
-
-    fn ask(&mut self, line: &str) -> io::Result<()> {
-        self.tell(line)?;
-        self.hear(PATIENCE);
-        Ok(())
-    }
+fn start(case: &Case, directory: &Path) -> io::Result<Committer> {
+    let mut command = harness::child::command(CHILD)?;
+    command.arg(directory).args([case.journal, case.log.option()]);
+    Committer::start(command)
 }
 
 /// One run, with a kill before call `last`.
 fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     let database = directory.join(DATABASE);
-    let mut owner = Owner::start(case, directory)?;
+    let mut owner = start(case, directory)?;
     for _ in 0..COMMITS {
         owner.ask("commit")?;
     }
@@ -252,7 +194,7 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     }
     let mut run = Run::default();
     if owner.error.is_none() {
-        let mut tracer = Tracer::attach(owner.process.child.id())?;
+        let mut tracer = Tracer::attach(owner.told.child.id())?;
         change(case, &database, &mut owner, &mut tracer, last)?;
         run.reached = Reached::of(&tracer, last);
         tracer.end()?;
@@ -260,12 +202,12 @@ fn one(case: &Case, directory: &Path, last: u64) -> io::Result<Run> {
     }
     run.error = owner.error.take();
     run.stock_sees_all = stock_sees_all(directory);
-    run.wrong = wrong(directory, run.stock_sees_all, owner.acknowledged, owner.begun, visits);
+    run.wrong = wrong(directory, run.stock_sees_all, owner.acknowledged, owner.asked, visits);
     Ok(run)
 }
 
 /// A visitor comes, is there for some commits of both sides, and leaves. Answers how many rows it has made.
-fn visit(database: &Path, has_log: bool, owner: &mut Owner) -> std::result::Result<i64, String> {
+fn visit(database: &Path, has_log: bool, owner: &mut Committer) -> std::result::Result<i64, String> {
     let text = |error: rusqlite::Error| error.to_string();
     let db = open_stock(database).map_err(text)?;
     db.busy_timeout(PATIENCE).map_err(text)?;
@@ -281,7 +223,13 @@ fn visit(database: &Path, has_log: bool, owner: &mut Owner) -> std::result::Resu
 }
 
 /// Lets a change happen, and a commit after it.
-fn change(case: &Case, database: &Path, owner: &mut Owner, tracer: &mut Tracer, last: u64) -> io::Result<()> {
+fn change(
+    case: &Case,
+    database: &Path,
+    owner: &mut Committer,
+    tracer: &mut Tracer,
+    last: u64,
+) -> io::Result<()> {
     tracer.begin(QUIET, last)?;
     let in_time = if case.way == Way::Out {
         let database = database.to_owned();
@@ -313,7 +261,7 @@ fn change(case: &Case, database: &Path, owner: &mut Owner, tracer: &mut Tracer, 
 }
 
 /// Has the owner do something; false where it does not come to an end.
-fn said(owner: &mut Owner, tracer: &mut Tracer, line: &str) -> io::Result<bool> {
+fn said(owner: &mut Committer, tracer: &mut Tracer, line: &str) -> io::Result<bool> {
     if tracer.has_ended() {
         return Ok(true);
     }
