@@ -7,6 +7,7 @@ use litefoot::rusqlite::types::Value;
 use litefoot::rusqlite::{Connection, params_from_iter};
 use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
+use litefoot_testkit::files::copy_as_a_crash_leaves;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,10 +32,7 @@ fn rows(db: &Connection) -> Vec<(i64, Value)> {
 /// The transactions that wait beside a database, of which a copy is taken while it is open.
 fn left(path: &Path) -> Vec<Transaction> {
     let copy = path.with_extension("copy");
-    for suffix in ["", "-wal", "-commits"] {
-        let file = |of: &Path| format!("{}{suffix}", of.display());
-        std::fs::copy(file(path), file(&copy)).unwrap();
-    }
+    copy_as_a_crash_leaves(path, &copy);
     let medium: Arc<dyn Medium> = Arc::new(OsMedium::new());
     waiting(&medium, &copy, None).unwrap().unwrap().transactions
 }

@@ -6,6 +6,7 @@
 
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
+use litefoot_testkit::files::copy_as_a_crash_leaves;
 use litefoot_testkit::sqlite::{metric_or_zero, stock};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -228,16 +229,7 @@ fn a_transaction_that_has_pages_in_the_log_goes_on_without_its_name() {
 /// What a killed process leaves is taken up by its name. A copy is one more `open`, so nobody is to hear of that.
 fn found_after_a_crash(scene: &Scene) -> Vec<i64> {
     let copy = tempfile::tempdir().unwrap();
-    for suffix in ["", "-wal", "-commits"] {
-        let from = scene.path(&format!("app.db{suffix}"));
-        if from.exists() {
-            // Deltas know their file by its times.
-            let time = fs::metadata(&from).unwrap().modified().unwrap();
-            let to = copy.path().join(format!("app.db{suffix}"));
-            fs::copy(&from, &to).unwrap();
-            fs::File::options().write(true).open(&to).unwrap().set_modified(time).unwrap();
-        }
-    }
+    copy_as_a_crash_leaves(&scene.path("app.db"), &copy.path().join("app.db"));
     let vfs = Vfs::builder("renamed-after").register().unwrap();
     let db = vfs.open(copy.path().join("app.db")).unwrap();
     numbers(&db, "old").unwrap_or_default()

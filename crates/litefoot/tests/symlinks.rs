@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use litefoot::Connection;
+use litefoot_testkit::files::copy_as_a_crash_leaves;
 use rusqlite::OpenFlags;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,9 +33,7 @@ fn a_database_created_through_a_dangling_link_has_its_logs_beside_the_file() {
         // The other name finds the remains of a crash now.
         let copy = directory.path().join("copy");
         std::fs::create_dir(&copy).unwrap();
-        for name in names(&real) {
-            std::fs::copy(real.join(&name), copy.join(&name)).unwrap();
-        }
+        copy_as_a_crash_leaves(&real.join("x.db"), &copy.join("x.db"));
         drop(db);
         let after = Connection::open(copy.join("x.db")).unwrap();
         let sum: i64 = after.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).unwrap();

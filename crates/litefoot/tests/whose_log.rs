@@ -8,6 +8,7 @@ use litefoot_sim::{CountingMedium, SimMedium};
 use litefoot_sim::{Faults, Random, SyncSite};
 use litefoot_storage::file::{FileKind, Medium, OpenMode, Operation};
 use litefoot_storage::os::OsMedium;
+use litefoot_testkit::files::copy_as_a_crash_leaves;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -220,17 +221,12 @@ fn deltas_are_applied_to_a_copy_with_its_times_and_kept_beside_one_without() {
     }
 }
 
-/// Copies a database and its logs, as `cp` does; `keeps_times` as `cp -p`, and as a crash leaves them.
-fn copy_all(from: &Path, to: &Path, keeps_times: bool) {
+/// Copies a database and its logs, as `cp` does: the copies have times of their own.
+fn copy_all(from: &Path, to: &Path) {
     for suffix in ["", "-wal", "-journal", "-commits"] {
         let [from, to] = [from, to].map(|path| PathBuf::from(format!("{}{suffix}", path.display())));
-        if !from.exists() {
-            continue;
-        }
-        fs::copy(&from, &to).unwrap();
-        if keeps_times {
-            let time = fs::metadata(&from).unwrap().modified().unwrap();
-            fs::File::options().write(true).open(&to).unwrap().set_modified(time).unwrap();
+        if from.exists() {
+            fs::copy(&from, &to).unwrap();
         }
     }
 }
@@ -259,13 +255,13 @@ fn deltas_are_not_merged_into_a_copy_of_a_file_that_is_another_than_they_were_ma
         let db = vfs.open(at("app.db")).unwrap();
         db.execute_batch(&format!("PRAGMA journal_mode={mode}; {} {}", table("t"), table("u"))).unwrap();
         drop(db);
-        copy_all(&at("app.db"), &at("earlier.db"), true);
+        copy_as_a_crash_leaves(&at("app.db"), &at("earlier.db"));
         vfs.open(at("app.db")).unwrap().execute("INSERT INTO u(n) VALUES(1)", []).unwrap();
         let db = vfs.open(at("app.db")).unwrap();
         db.execute_batch(&format!("PRAGMA journal_mode={mode}; UPDATE t SET n=n+1; UPDATE t SET n=n+1"))
             .unwrap();
-        copy_all(&at("app.db"), &at("crashed.db"), true);
-        copy_all(&at("crashed.db"), &at("kept.db"), true);
+        copy_as_a_crash_leaves(&at("app.db"), &at("crashed.db"));
+        copy_as_a_crash_leaves(&at("crashed.db"), &at("kept.db"));
         drop(db);
         let rows = |name: &str| {
             let db = vfs.open(at(name)).unwrap();
@@ -286,7 +282,7 @@ fn deltas_are_not_merged_into_a_copy_of_a_file_that_is_another_than_they_were_ma
             [vec![0], vec![0]]
         };
         assert!(fs::read(at("crashed.db")).unwrap()[..512] == sector, "{what}");
-        copy_all(&at("crashed.db"), &at("copy.db"), false);
+        copy_all(&at("crashed.db"), &at("copy.db"));
         assert_eq!(rows("copy.db"), (expected, false), "{what}");
         assert!(fs::read(at("copy.db-commits")).unwrap() == log, "{what}");
         // Nobody has had the others in his hands.

@@ -4,6 +4,7 @@ use crate::model::{check_all, check_snapshot, fill};
 use crate::support::{databases_agree, vfs};
 use crate::writer::open;
 use litefoot::rusqlite::Connection;
+use litefoot_testkit::files::copy_as_a_crash_leaves;
 use litefoot_testkit::sqlite::{metric, stock};
 use std::process::Command;
 
@@ -220,10 +221,7 @@ fn a_forked_child_leaves_a_large_transaction_alone() {
             // As a crash would leave it, once no checkpoint is under way.
             databases_agree(&vfs);
             let copy = directory.path().join(format!("copy-{mode}"));
-            for suffix in ["", "-wal", "-commits"] {
-                let name = |path: &std::path::Path| format!("{}{suffix}", path.display());
-                let _ = std::fs::copy(name(&path), name(&copy));
-            }
+            copy_as_a_crash_leaves(&path, &copy);
             for db in [&db, &vfs.open(&copy).unwrap()] {
                 let found: (i64, i64, String) = db
                     .query_row(

@@ -7,6 +7,7 @@ mod shim;
 
 use interposed::in_next_commit;
 use litefoot::rusqlite::{Connection, OpenFlags};
+use litefoot_testkit::files::copy_as_a_crash_leaves;
 use shim::{Kind, over, reserve};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -28,20 +29,11 @@ fn open(path: &Path, parameters: &str, vfs: &str) -> Connection {
     db
 }
 
-/// The remains of a crash of the process: the files as they are.
+/// The remains of a crash of the process.
 fn crash(path: &Path, to: &str) -> PathBuf {
-    let directory = path.parent().unwrap();
-    let copy = directory.parent().unwrap().join(to);
+    let copy = path.parent().unwrap().with_file_name(to);
     std::fs::create_dir(&copy).unwrap();
-    let mut entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
-    entries.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in entries {
-        let (from, to) = (entry.path(), copy.join(entry.file_name()));
-        std::fs::copy(&from, &to).unwrap();
-        // A crash leaves the times, too: they tell that nobody has written the database since.
-        let time = std::fs::metadata(from).unwrap().modified().unwrap();
-        std::fs::File::options().write(true).open(to).unwrap().set_modified(time).unwrap();
-    }
+    copy_as_a_crash_leaves(path, &copy.join("app.db"));
     copy.join("app.db")
 }
 
