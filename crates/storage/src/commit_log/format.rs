@@ -148,7 +148,7 @@ impl Header {
             })),
             DELTAS => Some(Base::Deltas(DeltaBase {
                 stamp: Stamp { len: le64(bytes, 24)?, modified: i128::from(le64(bytes, 32)? as i64) },
-                origin: Origin { content: le32(bytes, 40)?, data: le16(bytes, 44)?, log: le16(bytes, 46)? },
+                origin: Origin { content: le32(bytes, 40)?, data: le16(bytes, 44)?, log: le32(bytes, 46)? },
             })),
             _ => return None,
         };

@@ -32,7 +32,7 @@ mod tests;
 use crate::file::{DeviceError, File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
 use crate::log_file::{Durability, Flush, InUse, Unsynced, read_up_to, space};
 use crate::wal_file::format::Origin;
-use crate::wal_file::origin::{DataFile, which};
+use crate::wal_file::origin::DataFile;
 use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, RECORD_HEADER_BYTES, record_bytes};
 pub use format::{Base, DeltaBase, StatementBase, Writer};
 pub use look::base_at;
@@ -175,9 +175,9 @@ impl CommitLog {
         self.file.as_ref().map(|file| data.origin(&**file)).transpose()
     }
 
-    /// The identity of its file, in 16 bits; `None` before there is one.
-    pub fn which(&self) -> Result<Option<u16>> {
-        self.file.as_ref().map(|file| which(&**file)).transpose()
+    /// True if its file is the log of `origin`; `false` before there is a file.
+    pub fn is_of(&self, origin: &Origin) -> Result<bool> {
+        self.file.as_ref().map_or(Ok(false), |file| origin.is_in(&**file))
     }
 
     /// True if no record waits.

@@ -20,7 +20,7 @@ fn base(frames: u32) -> Base {
         0 => Base::Statements(StatementBase { salts: [frames ^ 7, 9], frames, writer }),
         _ => {
             let stamp = Stamp { len: u64::from(frames) << 33, modified: -7 - i128::from(frames) };
-            let origin = Origin { content: frames ^ 5, data: 7, log: frames as u16 };
+            let origin = Origin { content: frames ^ 5, data: 7, log: frames & 0xff_ffff };
             Base::Deltas(DeltaBase { stamp, origin })
         }
     }

@@ -4,8 +4,8 @@
 //! header, 32 bytes, all fields big-endian
 //!  0      4        8          12          16      20      24          28
 //! | magic | format | page size | generation | salt 1 | salt 2 | checksum 1 | checksum 2 |
-//!                              12        14          16       18     20
-//! of a log that names its file: | data file | this file | counts | mark | content |
+//!                              12          14          16       18          19     20
+//! of a log that names its file: | data file | this file | counts | this file | mark | content |
 //!
 //! frame, 24 bytes and a page
 //!  0             4                8        12       16           20           24
@@ -97,18 +97,18 @@ pub struct Origin {
     pub content: u32,
     /// The identity of the data file, in 16 bits.
     pub data: u16,
-    /// The identity of the log's file, in 16 bits.
-    pub log: u16,
+    /// The identity of the log's file, in 24 bits.
+    pub log: u32,
 }
 
-/// The step of salt 1 from one generation to the next. Below it is the mark.
+/// The step of salt 1 from one generation to the next. Below it are the upper bits of the log's identity, and the mark.
 const SALT_STEP: u32 = 1 << 16;
 
 /// What an origin is known by: SQLite's counter of generations, and its salts, may be any numbers.
-fn mark(generation: u32, content: u32) -> u16 {
+fn mark(generation: u32, content: u32) -> u8 {
     let sum =
         [generation, content].iter().fold(MAGIC, |sum, word| crc32c::crc32c_append(sum, &word.to_le_bytes()));
-    (sum >> 16) as u16 ^ sum as u16
+    ((sum >> 16) ^ sum) as u8
 }
 
 /// The header of a log.
@@ -138,19 +138,22 @@ impl Header {
     fn of(page_bytes: u32, generation: u32, salt: u32, origin: Option<Origin>) -> Header {
         let (generation, salts) = match origin {
             Some(Origin { content, data, log }) => {
-                let generation = u32::from(data) << 16 | u32::from(log);
-                (generation, [salt & !(SALT_STEP - 1) | u32::from(mark(generation, content)), content])
+                let generation = u32::from(data) << 16 | log & 0xffff;
+                let below = log >> 16 << 8 | u32::from(mark(generation, content));
+                (generation, [salt & !(SALT_STEP - 1) | below, content])
             }
             None => (generation, [salt, fastrand::u32(..)]),
         };
         Header { page_bytes, generation, salts, big_endian: cfg!(target_endian = "big") }
     }
 
-    /// The origin, where the header has the mark of one. SQLite's own has it by chance, once in 65,536 logs.
+    /// The origin, where the header has the mark of one. SQLite's own has it by chance, once in 256 logs: it names other
+    /// files then.
     pub fn origin(&self) -> Option<Origin> {
         let Header { generation, salts: [salt, content], .. } = *self;
-        let is_marked = salt % SALT_STEP == u32::from(mark(generation, content));
-        is_marked.then_some(Origin { content, data: (generation >> 16) as u16, log: generation as u16 })
+        let is_marked = salt as u8 == mark(generation, content);
+        let log = (salt >> 8 & 0xff) << 16 | generation & 0xffff;
+        is_marked.then_some(Origin { content, data: (generation >> 16) as u16, log })
     }
 
     /// The bytes, and the checksum that the first frame continues.

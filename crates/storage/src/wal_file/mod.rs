@@ -59,7 +59,7 @@ use crate::log_file::{Durability, Flush, read_up_to};
 use early::AwaitedPages;
 use file::LogFile;
 use format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header, Origin, PageSum};
-use origin::{DataFile, which};
+use origin::DataFile;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -255,7 +255,7 @@ impl RedoLog {
         else {
             return Ok(false);
         };
-        Ok(origin.log == which(&**file)? && origin.data != which(&*data.file)?)
+        Ok(origin.is_in(&**file)? && !origin.is_of(&*data.file)?)
     }
 
     /// The images of page 1 that were found, oldest first.

@@ -8,7 +8,8 @@
 //!    checkpoint leaves the sector of that moment, or a later one. The log has an image of either.
 //! 2. **Which file it is**: its inode's number and its birth. A copy has others, so that this is no proof.
 //! 3. **Which file the log is**, in the same way. Where the log is the same file and the data file is another, somebody has
-//!    put that there. Where both are others, they were copied together.
+//!    put that there. Where both are others, they were copied together. A copy that is taken for the same file costs
+//!    transactions, so that more bits tell logs apart: 24, and 16 for the data file.
 //!
 //! The callers, which know pages, decide what follows from that.
 
@@ -39,7 +40,8 @@ impl DataFile {
 
     /// The origin for a generation of `log` that begins now.
     pub fn origin(&self, log: &dyn File) -> Result<Origin> {
-        Ok(Origin { content: content_of(&self.first_sector()?), data: which(&*self.file)?, log: which(log)? })
+        let content = content_of(&self.first_sector()?);
+        Ok(Origin { content, data: which(&*self.file)? as u16, log: which(log)? })
     }
 
     /// True if the file still has its name.
@@ -53,12 +55,27 @@ pub fn content_of(sector: &[u8]) -> u32 {
     crc32c::crc32c_append(sector.len() as u32, sector)
 }
 
-/// The identity of a file, in 16 bits. The device is left out: its number changes when the machine starts.
-///
-/// # Errors
-/// Errors of the look-up: half an identity would be another file's.
-pub fn which(file: &dyn File) -> Result<u16> {
+impl Origin {
+    /// True if `file` is the data file of then.
+    ///
+    /// # Errors
+    /// Errors of the look-up: half an identity would be another file's.
+    pub fn is_of(&self, file: &dyn File) -> Result<bool> {
+        Ok(which(file)? as u16 == self.data)
+    }
+
+    /// True if `file` is the log of then.
+    ///
+    /// # Errors
+    /// As those of [`Origin::is_of`].
+    pub fn is_in(&self, file: &dyn File) -> Result<bool> {
+        Ok(which(file)? == self.log)
+    }
+}
+
+/// The identity of a file, in 24 bits. The device is left out: its number changes when the machine starts.
+pub(super) fn which(file: &dyn File) -> Result<u32> {
     let sum =
         crc32c::crc32c_append(crc32c::crc32c(&file.id().inode.to_le_bytes()), &file.birth()?.to_le_bytes());
-    Ok((sum ^ (sum >> 16)) as u16)
+    Ok(sum >> 24 << 16 | (sum ^ sum >> 16) & 0xffff)
 }

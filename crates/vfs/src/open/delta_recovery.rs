@@ -36,7 +36,7 @@ use litefoot_storage::commit_log::{CommitLog, DeltaBase};
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode};
 use litefoot_storage::page_delta::{ApplyError, Delta, decode, page_sum};
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::origin::{DataFile, content_of, which};
+use litefoot_storage::wal_file::origin::{DataFile, content_of};
 use litefoot_tier::view;
 use recovered_pages::RecoveredPages;
 use std::cell::RefCell;
@@ -222,9 +222,8 @@ fn found_data_file(log: &CommitLog, base: &DeltaBase, data: &DataFile) -> Result
     if data.content.stamp()? == base.stamp {
         return Ok(FoundDataFile::AsBegun);
     }
-    let is_other = which(&*data.file)? != base.origin.data;
-    let log_is_the_same = log.which()? == Some(base.origin.log);
-    Ok(if is_other && log_is_the_same { FoundDataFile::Another } else { FoundDataFile::Changed })
+    let is_another = !base.origin.is_of(&*data.file)? && log.is_of(&base.origin)?;
+    Ok(if is_another { FoundDataFile::Another } else { FoundDataFile::Changed })
 }
 
 /// Reads the newest version of a page: from the redo log, or else from the data file.

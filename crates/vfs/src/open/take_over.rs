@@ -31,7 +31,7 @@ use crate::sync::shm_file::remove_orphan;
 use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, Writer, base_at};
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
-use litefoot_storage::wal_file::origin::{DataFile, which};
+use litefoot_storage::wal_file::origin::DataFile;
 use litefoot_tier::tier_of;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -131,7 +131,7 @@ fn look_into(database: &OpenDatabase) -> Result<bool> {
 fn is_ours_in_use(db: &Db) -> Result<bool> {
     match base_at(&**db.medium(), &db.commit_log_path())? {
         None => Ok(false),
-        Some(Base::Deltas(base)) if base.origin.data != which(db.file())? => Ok(false),
+        Some(Base::Deltas(base)) if !base.origin.is_of(db.file())? => Ok(false),
         Some(_) => Err(Error::Busy),
     }
 }
