@@ -101,6 +101,39 @@ fn a_transaction_outlives_its_owner_at_any_step() {
     }
 }
 
+/// Megabytes of pages, which SQLite does not keep in its cache, and which go to the owner in several messages.
+#[test]
+fn a_large_transaction_outlives_its_owner() {
+    let large = |n: i64| {
+        format!(
+            "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) \
+             INSERT INTO t SELECT 2, {n} + i, randomblob(900) FROM c"
+        )
+    };
+    let steps = [
+        "BEGIN",
+        &large(0),
+        "UPDATE t SET data = zeroblob(501) WHERE writer = 1",
+        "SAVEPOINT a",
+        &large(3000),
+    ];
+    for (mode, dies_before) in [("delete", 2), ("truncate", 3), ("persist", 4), ("delete", 6)] {
+        let mut orphan = Orphan::new(mode);
+        let ends = ["ROLLBACK TO a", "COMMIT", "DELETE FROM t WHERE n % 500 = 1"];
+        for (number, step) in steps.iter().copied().chain(ends).enumerate() {
+            if number == dies_before {
+                orphan.kill_owner();
+            }
+            orphan.run(step);
+        }
+        let rows = ROWS + 3000 - 4 - 6;
+        assert_eq!(count(&orphan.member), rows, "{mode}, {dies_before}");
+        let Orphan { path, member, _vfs, _directory, .. } = orphan;
+        drop((member, _vfs));
+        check(&path, rows);
+    }
+}
+
 #[test]
 fn a_reader_goes_on_in_the_middle_of_a_statement() {
     for mode in MODES {
@@ -220,11 +253,20 @@ fn a_transaction_that_comes_too_late_fails() {
 
 #[test]
 fn each_commit_is_made_once_whenever_its_owner_dies() {
+    count_while_owners_die("count", 24);
+}
+
+#[test]
+fn each_large_commit_is_made_once_whenever_its_owner_dies() {
+    count_while_owners_die("count largely", 12);
+}
+
+fn count_while_owners_die(work: &str, rounds: usize) {
     let mut random = Random::new(7);
-    for round in 0..24 {
+    for round in 0..rounds {
         let (path, _directory) = database(MODES[round % 3]);
         let owner = Process::start("obey", &path, 1);
-        let members: Vec<Process> = (2..=3).map(|writer| Process::start("count", &path, writer)).collect();
+        let members: Vec<Process> = (2..=3).map(|writer| Process::start(work, &path, writer)).collect();
         std::thread::sleep(Duration::from_micros(random.below(60_000)));
         owner.kill();
         std::thread::sleep(Duration::from_millis(40));

@@ -65,7 +65,9 @@ fn another_process() {
             }
         }
         // Counts until its input ends; none of its commits may fail.
-        "count" => count_until_told(&db),
+        "count" => count_until_told(&db, ["UPDATE sums SET n = n + 1", COUNT_IN_STEPS]),
+        // The same, with transactions of a megabyte.
+        "count largely" => count_until_told(&db, [COUNT_LARGELY, COUNT_LARGELY]),
         // Reads until its input ends: transactions are whole, and none goes away.
         "read" => read_until_told(&db),
         other => panic!("{other}"),
@@ -110,15 +112,15 @@ fn read_until_told(db: &Connection) {
     println!("reads: {reads}");
 }
 
-fn count_until_told(db: &Connection) {
+const COUNT_IN_STEPS: &str = "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; SAVEPOINT a; COMMIT";
+const COUNT_LARGELY: &str =
+    "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; UPDATE t SET data = randomblob(500); COMMIT";
+
+fn count_until_told(db: &Connection, changes: [&str; 2]) {
     listen();
     let mut counted = 0;
     while !ENDS.load(Ordering::Acquire) {
-        let change = match counted % 2 {
-            0 => "UPDATE sums SET n = n + 1",
-            _ => "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; SAVEPOINT a; COMMIT",
-        };
-        db.execute_batch(change).unwrap();
+        db.execute_batch(changes[counted % 2]).unwrap();
         counted += 1;
     }
     println!("counted {counted}");

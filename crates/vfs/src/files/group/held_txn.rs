@@ -3,11 +3,12 @@
 //! # Why
 //! With each write, each read and each look at a journal as a message, a commit took more than a hundred of them, and everybody else waited.
 //! But the owner needs nothing of a transaction before its commit, and never its journal: should the member die, the transaction has never
-//! been. So a transaction is four messages: the lock with what has changed meanwhile, the exclusive lock, the commit, and mostly no more.
+//! been. So a transaction is four messages: the lock with what has changed meanwhile, the exclusive lock, the commit, and mostly no more. A large
+//! one commits with more messages, of [`MOST_OF_A_MESSAGE`] each.
 //!
 //! # When a transaction is not held here
 //! The owner says with the lock whether it may be: not in WAL mode, not beside strangers, not where a journal waits, not in an empty database. One
-//! that grows large, that spans several databases, or that finds strangers when it is to write, is *carried*: what is here goes to the owner in
+//! that grows beyond [`MOST_HELD`], that spans several databases, or that finds strangers when it is to write, is *carried*: what is here goes to the owner in
 //! the order in which SQLite has written it, and each further call does.
 //!
 //! # Invariants
@@ -15,16 +16,21 @@
 //! 2. A read sees the pages of the transaction first, then those that are kept, then the owner's.
 //! 3. The journal goes to the owner before the pages that it can roll back.
 
+use crate::error::{Error, Result};
+use crate::files::group::batch::{Batch, encode_page};
 use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
+use crate::files::group::protocol::{Call, FileOf, MORE, Operation};
 use crate::sync::heirs::Since;
 use litefoot_storage::rollback_journal::MAGIC;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Most bytes of pages, and of the journal, that are held.
-pub(super) const MOST_HELD: usize = 512 << 10;
+/// Most bytes of pages, and of the journal, that are held. There is one writer at a time, so that this is for one process of a group.
+pub(super) const MOST_HELD: usize = 16 << 20;
+/// Bytes of pages that a message has, about. A journal keeps so many between transactions.
+const MOST_OF_A_MESSAGE: usize = 512 << 10;
 
 /// The journal of a held transaction.
 #[derive(Debug, Default)]
@@ -71,7 +77,16 @@ impl HeldJournal {
     pub(super) fn set_len(&mut self, len: u64) -> bool {
         let Some(len) = usize::try_from(len).ok().filter(|len| *len <= MOST_HELD) else { return false };
         self.bytes.resize(len, 0);
+        if len == 0 {
+            self.bytes.shrink_to(MOST_OF_A_MESSAGE);
+        }
         true
+    }
+
+    /// The transaction is over. SQLite leaves a journal that it keeps without a header, and looks at nothing behind that.
+    fn end(&mut self) {
+        self.bytes.truncate(MOST_OF_A_MESSAGE);
+        self.bytes.shrink_to(MOST_OF_A_MESSAGE);
     }
 }
 
@@ -142,6 +157,26 @@ impl HeldPages {
         !self.pages.is_empty() || self.len != self.base_len || self.least != self.base_len
     }
 
+    /// Has the owner commit them. Bits of `flags` are those of [`Operation::Commit`]; answers how many commits there were.
+    pub(super) fn commit(&self, channel: &Channel, flags: u64) -> Result<u64> {
+        let bytes = (self.pages.len() * (self.page_bytes + 4)).min(MOST_OF_A_MESSAGE);
+        let mut message = Vec::with_capacity(32 + bytes);
+        Batch::encode(self.len, self.least, self.page_bytes, &mut message);
+        let head = message.len();
+        let call = |flags| Call::new(Operation::Commit, FileOf::Main, flags, 0);
+        for (number, page) in &self.pages {
+            if message.len() + page.len() > MOST_OF_A_MESSAGE {
+                channel.defer(&call(flags | MORE).with(&message))?;
+                message.truncate(head);
+            }
+            encode_page(*number, self.page_bytes, &mut message, |bytes| {
+                bytes.copy_from_slice(page);
+                Ok::<(), Error>(())
+            })?;
+        }
+        channel.ask(&call(flags).with(&message), |reply| Ok(reply.value))
+    }
+
     /// The transaction is over, with its changes or without.
     pub(super) fn end(&mut self, is_committed: bool) {
         self.pages.clear();
@@ -200,7 +235,8 @@ impl HeldTxn {
     /// The lock is given up: whatever was not committed has never been.
     pub(super) fn end(&mut self) {
         let kept = std::mem::take(&mut self.kept);
-        let journal = self.journal.take();
+        let mut journal = self.journal.take();
+        journal.iter_mut().for_each(HeldJournal::end);
         *self = HeldTxn { kept, journal, since: self.since, ..HeldTxn::default() };
     }
 }

@@ -139,6 +139,7 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
     let held = [
         call(Operation::Begin, FileOf::Main, 0, 0, &[said(false), 0]),
         lock(Level::Exclusive),
+        call(Operation::Commit, FileOf::Main, 15, 0, &batch),
         call(Operation::Commit, FileOf::Main, 7, 0, &batch),
         main(Operation::Read, 0, 512),
         call(Operation::GoOn, FileOf::Main, 1, 2, &[1; ORPHAN_BYTES]),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ffi::connection::Connection;
 use crate::files::durable_reads::Shows;
 use crate::files::early_release::committed_meanwhile;
-use crate::files::group::batch::{Batch, News, encode_page};
+use crate::files::group::batch::News;
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
 use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::lent_pages::Reading;
@@ -244,18 +244,9 @@ impl MemberFile {
         // Only a transaction that has written has deleted a journal.
         let has_journal = txn.journal.is_some() || txn.journal_deleted;
         let Some(pages) = &txn.pages else { return Ok(Held::Asks) };
-        let mut message = Vec::with_capacity(32 + pages.pages.len() * (pages.page_bytes + 4));
-        Batch::encode(pages.len, pages.least, pages.page_bytes, &mut message);
-        for (number, page) in &pages.pages {
-            encode_page(*number, pages.page_bytes, &mut message, |bytes| {
-                bytes.copy_from_slice(page);
-                Ok::<(), Error>(())
-            })?;
-        }
         let flags = [(pages.sync_wanted, SYNC_WANTED), (has_journal, HAS_JOURNAL), (releases, RELEASES)];
         let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
-        let call = Self::call(Operation::Commit, flags, 0).with(&message);
-        let mut committed = self.channel.ask(&call, |reply| Ok(reply.value));
+        let mut committed = pages.commit(&self.channel, flags);
         while committed.is_err() && !self.channel.is_alive() {
             match link.find_next_owner(&mut txn, releases) {
                 None => break,
@@ -265,8 +256,10 @@ impl MemberFile {
                     return Ok(Held::Done(()));
                 }
                 Some(Orphaned::GoesOn(channel)) => {
-                    if self.go_on_with(channel, &mut txn) {
-                        committed = self.channel.ask(&call, |reply| Ok(reply.value));
+                    if self.go_on_with(channel, &mut txn)
+                        && let Some(pages) = &txn.pages
+                    {
+                        committed = pages.commit(&self.channel, flags);
                     }
                 }
             }

@@ -84,6 +84,8 @@ pub(super) struct Served {
     is_busy: bool,
     /// The pages that it has asked for.
     wanted: Wanted,
+    /// Where a commit has come in part: whether a journal was opened for it.
+    commit_under_way: Option<bool>,
     /// The failure of a write that nobody has heard of yet.
     failed: Option<Error>,
     buffer: Vec<u8>,
@@ -125,6 +127,7 @@ impl Served {
             memory: None,
             wanted: Wanted::default(),
             is_busy: false,
+            commit_under_way: None,
             failed: None,
             buffer: Vec::new(),
         };

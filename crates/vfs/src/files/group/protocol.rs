@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 7;
+pub(super) const VERSION: u64 = 8;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -100,7 +100,8 @@ operations! {
     /// the pages that the member keeps; the data says what the statement is, and whether page 1 is one of them (1). Bits of the value are
     /// [`HOLDS`] and [`RESERVED`]. Where it holds, the data is what has changed (`batch`). A lock that the member has by its seat is this one from now on.
     Begin = 22,
-    /// Commits what a member has held (`batch`). Bits of `a` are [`SYNC_WANTED`] and others. The value is how many commits there were.
+    /// Commits what a member has held (`batch`). Bits of `a` are [`SYNC_WANTED`] and others. The value is how many commits there were. With [`MORE`]
+    /// others of it come next, and the last one commits.
     Commit = 23,
     /// Asks for the marks of unwritten pages. The flag says if the file may be borrowed; then their memory comes with the reply, and their number is the
     /// value.
@@ -144,10 +145,11 @@ pub(super) const RESERVED: u64 = 2;
 pub(super) const IS_RESERVED: u8 = 1;
 pub(super) const ENDS: u8 = 2;
 
-/// Bits of a commit: it is to be durable; SQLite has had a journal for it; behind it all locks are given back.
+/// Bits of a commit: it is to be durable; SQLite has had a journal for it; behind it all locks are given back; it is not the last message.
 pub(super) const SYNC_WANTED: u64 = 1;
 pub(super) const HAS_JOURNAL: u64 = 2;
 pub(super) const RELEASES: u64 = 4;
+pub(super) const MORE: u64 = 8;
 
 /// Flags of the first call.
 pub(super) const READ_ONLY: u64 = 1;

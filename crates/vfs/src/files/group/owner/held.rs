@@ -7,16 +7,17 @@
 
 use super::{Answer, Served, place, unexpected};
 use crate::db::{HEADER_BYTES, VERSIONS_AT, page_bytes_in};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ffi::codes::{
     SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE,
 };
 use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
+    Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
 };
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle};
+use crate::files::main_db::MainFile;
 use crate::sync::group_changes::Moment;
 use crate::sync::heirs::Since;
 use crate::sync::lock_table::Level;
@@ -124,23 +125,38 @@ impl Served {
         Ok(answer)
     }
 
-    /// The same up to the sync that it may share.
+    /// Opens a journal for a commit, where SQLite has had one; answers whether it did.
+    fn open_for_commit(&mut self, has_journal: bool) -> Result<bool> {
+        let opens = has_journal && self.companions.first().is_some_and(Option::is_none);
+        if opens {
+            let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
+            self.open(FileOf::Journal, flags)?;
+        }
+        Ok(opens)
+    }
+
+    /// The same up to the sync that it may share. A message that is not the last one of its commit writes pages only.
     pub(super) fn commit_and_release(&mut self, call: &Call<'_>) -> Result<(Answer, Option<u64>)> {
         let batch = Batch::decode(call.data).ok_or_else(unexpected)?;
         place(batch.len.max(batch.least), 0)?;
-        let has_journal = call.a & HAS_JOURNAL != 0;
-        let opened = if has_journal && self.companions.first().is_some_and(Option::is_none) {
-            let flags = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
-            self.open(FileOf::Journal, flags).map(|_| true)?
-        } else {
-            false
+        let begun = self.commit_under_way.take();
+        let opened = match begun {
+            Some(opened) => opened,
+            None => self.open_for_commit(call.a & HAS_JOURNAL != 0)?,
         };
-        let releases = call.a & RELEASES != 0;
-        let mut committed = self.main()?.commit_batch(&batch, call.a & SYNC_WANTED != 0, releases);
-        if opened {
-            committed = committed.and(self.close(FileOf::Journal));
+        let mut done = self.main()?.write_batch(&batch, begun.is_some());
+        if done.is_ok() && call.a & MORE != 0 {
+            self.commit_under_way = Some(opened);
+            return Ok((Answer::default(), None));
         }
-        committed?;
+        let releases = call.a & RELEASES != 0;
+        if done.is_ok() {
+            done = self.main()?.commit_written(batch.len, call.a & SYNC_WANTED != 0, releases);
+        }
+        if opened {
+            done = done.and(self.close(FileOf::Journal));
+        }
+        done?;
         if self.main()?.writes_alone() {
             // Before anybody else can write.
             self.database.db().shared().unwritten().into_iter().for_each(UnwrittenPages::note_committed);
@@ -155,15 +171,35 @@ impl Served {
     }
 }
 
-impl crate::files::main_db::MainFile {
-    /// Makes the writes of a transaction that its member has held, and commits it. Where it gives its lock up at once, it may owe a sync.
-    fn commit_batch(&mut self, batch: &Batch<'_>, sync_wanted: bool, releases: bool) -> Result<()> {
+impl MainFile {
+    /// Makes writes of a transaction that its member has held, behind others of it where it `goes_on`.
+    fn write_batch(&mut self, batch: &Batch<'_>, goes_on: bool) -> Result<()> {
         let size = self.size()?;
         let changes = batch.pages.iter().next().is_some() || batch.len != size || batch.least < size;
-        if self.has_transaction() || changes && !self.writes_alone() {
+        if self.has_transaction() && !goes_on || changes && !self.writes_alone() {
             return Err(unexpected());
         }
-        let written = self.write_batch(batch, sync_wanted);
+        self.write_pages(batch, goes_on).inspect_err(|_| self.drop_transaction())
+    }
+
+    fn write_pages(&mut self, batch: &Batch<'_>, goes_on: bool) -> Result<()> {
+        if !goes_on && batch.least < self.size()? {
+            self.truncate(batch.least)?;
+        }
+        for (number, page) in batch.pages.iter() {
+            if number == 1 && self.is_inherited {
+                let page = self.page_one_to_commit(page)?;
+                self.write(&page, 0)?;
+                continue;
+            }
+            self.write(page, u64::from(number - 1) * batch.page_bytes as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Commits the writes that were made. Where it gives its lock up at once, it may owe a sync.
+    fn commit_written(&mut self, len: u64, sync_wanted: bool, releases: bool) -> Result<()> {
+        let written = self.end_writes(len, sync_wanted);
         if releases {
             self.rollback_txn.share_sync();
         }
@@ -175,21 +211,10 @@ impl crate::files::main_db::MainFile {
         done.inspect_err(|_| self.drop_transaction())
     }
 
-    fn write_batch(&mut self, batch: &Batch<'_>, sync_wanted: bool) -> Result<()> {
-        if batch.least < self.size()? {
-            self.truncate(batch.least)?;
+    fn end_writes(&mut self, len: u64, sync_wanted: bool) -> Result<()> {
+        if self.size()? != len {
+            self.truncate(len)?;
         }
-        for (number, page) in batch.pages.iter() {
-            if number == 1 && self.is_inherited {
-                let page = self.page_one_to_commit(page)?;
-                self.write(&page, 0)?;
-                continue;
-            }
-            self.write(page, u64::from(number - 1) * batch.page_bytes as u64)?;
-        }
-        if self.size()? != batch.len {
-            self.truncate(batch.len)?;
-        }
-        if sync_wanted { self.sync() } else { Ok::<(), Error>(()) }
+        if sync_wanted { self.sync() } else { Ok(()) }
     }
 }

@@ -6,7 +6,7 @@ use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::of_test::{group_on, inserting};
-use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, RELEASES, RESERVED, SYNC_WANTED};
+use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, MORE, RELEASES, RESERVED, SYNC_WANTED};
 use crate::open::checkpointer::take_turn_of_test;
 use crate::open::database::DatabaseSetup;
 use crate::sync::group_changes::Moment;
@@ -328,8 +328,13 @@ fn commit(member: &mut Member, len: u64, pages: &[(u32, u8)], flags: u64) -> Res
 }
 
 fn batch(len: u64, pages: &[(u32, u8)]) -> Vec<u8> {
+    batch_behind(len, len, pages)
+}
+
+/// The same where the database has been shorter.
+fn batch_behind(least: u64, len: u64, pages: &[(u32, u8)]) -> Vec<u8> {
     let mut message = Vec::new();
-    Batch::encode(len, len, PAGE, &mut message);
+    Batch::encode(len, least, PAGE, &mut message);
     for (number, filler) in pages {
         encode_page(*number, PAGE, &mut message, |page| {
             page.fill(*filler);
@@ -387,7 +392,8 @@ fn after_power_cuts(medium: &SimMedium) -> Vec<u8> {
 
 #[test]
 fn a_commit_of_a_member_is_as_durable_as_its_sqlite_has_asked_for() {
-    for (flags, expected) in [(SYNC_WANTED | HAS_JOURNAL, &[7][..]), (HAS_JOURNAL, &[2, 7])] {
+    let synced = SYNC_WANTED | HAS_JOURNAL;
+    for (flags, expected) in [(synced, &[7][..]), (HAS_JOURNAL, &[2, 7]), (synced | MORE, &[2])] {
         let medium = SimMedium::new();
         let (_vfs, _database, mut one) = held_group_on(&medium);
         one.main(Operation::Lock, Level::Shared as u64, 0);
@@ -407,13 +413,42 @@ fn a_commit_of_a_member_is_as_durable_as_its_sqlite_has_asked_for() {
 
 #[test]
 fn a_commit_that_fails_leaves_nothing_behind() {
-    let (_vfs, database, mut one) = held_group();
-    begin(&mut one, Moment::default(), Shows::Outcome);
+    for closes_before in 0..3 {
+        let (_vfs, database, mut one) = held_group();
+        begin(&mut one, Moment::default(), Shows::Outcome);
+        one.main(Operation::Lock, Level::Exclusive as u64, 0);
+        let flags = SYNC_WANTED | HAS_JOURNAL;
+        let failed = [flags | MORE, flags | MORE, flags].into_iter().enumerate().any(|(number, flags)| {
+            if number == closes_before {
+                database.db().latch().close("a failure of the test's");
+            }
+            commit(&mut one, 2 * PAGE as u64, &[(2, 7)], flags).is_err()
+        });
+        assert!(failed, "{closes_before}");
+        assert!(one.0.companions.iter().all(Option::is_none) && !one.0.main().unwrap().has_transaction());
+        assert_eq!(first_byte(&mut one, 2), 2);
+    }
+}
+
+#[test]
+fn a_commit_of_several_messages_is_one() {
+    let (vfs, database, mut one) = held_group();
+    let mut other = member(&vfs, &database);
+    let (before, ..) = begin(&mut one, Moment::default(), Shows::Outcome).1.unwrap();
     one.main(Operation::Lock, Level::Exclusive as u64, 0);
-    database.db().latch().close("a failure of the test's");
-    assert!(commit(&mut one, 2 * PAGE as u64, &[(2, 7)], SYNC_WANTED | HAS_JOURNAL).is_err());
-    assert!(one.0.companions.iter().all(Option::is_none) && !one.0.main().unwrap().has_transaction());
-    assert_eq!(first_byte(&mut one, 2), 2);
+    // The transaction has cut the database to its first page.
+    let (len, least) = (4 * PAGE as u64, PAGE as u64);
+    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
+    for (number, flags) in [(2, flags | MORE), (3, flags | MORE), (4, flags)] {
+        let message = batch_behind(least, len, &[(number, 5 + number as u8)]);
+        let committed = one.ask(Operation::Commit, FileOf::Main, (flags, 0), &message).unwrap();
+        assert_eq!(committed.value, if number == 4 { before.commits + 1 } else { 0 });
+    }
+    let (value, news) = begin(&mut other, before, Shows::Always);
+    let (now, changed, _) = news.unwrap();
+    assert_eq!((value, changed, now.commits), (HOLDS, Some(vec![2, 3, 4]), before.commits + 1));
+    assert_eq!([2, 3, 4].map(|number| first_byte(&mut other, number)), [7, 8, 9]);
+    assert_eq!(other.ask(Operation::Size, FileOf::Main, (0, 0), &[]).unwrap().value, len);
 }
 
 #[test]
