@@ -446,3 +446,58 @@ fn a_member_goes_on_where_its_own_process_is_the_next_owner() {
         assert_eq!(metric_or_zero(&next, "sharing_changes"), 0, "{mode}");
     }
 }
+
+/// Nobody has been told to join. In WAL mode a group gains less.
+#[test]
+fn by_themselves_processes_join_outside_of_wal_mode() {
+    for (mode, owners, others, joins) in [
+        ("delete", "sharing=auto", "sharing=auto", true),
+        ("truncate", "sharing=auto", "sharing=group", true),
+        ("persist", "sharing=group", "sharing=auto", true),
+        ("wal", "sharing=auto", "sharing=auto", false),
+        ("wal", "sharing=auto", "sharing=group", false),
+        ("wal", "sharing=group", "sharing=auto", false),
+        ("delete", "sharing=auto", "sharing=separate", false),
+        ("delete", "sharing=auto", "sharing=auto&group_socket=file", false),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, mode);
+        drop((db, vfs));
+        let mut owner = Process::start_by(with_options(owners), "obey", &path, 1);
+        owner.run("INSERT INTO t VALUES(1, 1, 'a')");
+        let mut other = Process::start_by(with_options(others), "obey", &path, 2);
+        assert_eq!(other.has_open(&path), !joins, "{mode}: {owners}, {others}");
+        other.run("INSERT INTO t VALUES(2, 1, 'a')");
+        owner.run("INSERT INTO t SELECT 3, count(*), 'a' FROM t");
+        other.end();
+        owner.end();
+        let stock = Connection::open(&path).unwrap();
+        let n: i64 = stock.query_row("SELECT n FROM t WHERE writer = 3", [], |row| row.get(0)).unwrap();
+        assert_eq!(n, 2, "{mode}: {owners}, {others}");
+    }
+}
+
+/// Those that are members already stay so, and no other comes by itself.
+#[test]
+fn by_itself_a_process_stays_a_member_where_the_database_goes_over_to_wal_mode() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, vfs, db) = create(&directory, "delete");
+    drop((db, vfs));
+    let auto = || with_options("sharing=auto");
+    let mut owner = Process::start_by(auto(), "obey", &path, 1);
+    owner.run("INSERT INTO t VALUES(1, 1, 'a')");
+    let mut member = Process::start_by(auto(), "obey", &path, 2);
+    let mut next = Process::start_by(auto(), "obey", &path, 3);
+    next.run("PRAGMA journal_mode=WAL");
+    member.run("INSERT INTO t VALUES(2, 1, 'a')");
+    next.run("INSERT INTO t VALUES(3, 1, 'a')");
+    owner.kill();
+    member.run("INSERT INTO t VALUES(2, 2, 'a')");
+    next.run("INSERT INTO t VALUES(3, 2, 'a')");
+    assert!(member.has_open(&path) != next.has_open(&path), "one of them is the owner of both");
+    let late = Process::start_by(auto(), "obey", &path, 4);
+    assert!(late.has_open(&path));
+    member.run("INSERT INTO t VALUES(2, 3, 'a')");
+    [late, member, next].into_iter().for_each(Process::end);
+    assert_eq!(count(&Connection::open(&path).unwrap()), 6);
+}

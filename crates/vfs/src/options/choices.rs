@@ -3,7 +3,7 @@
 /// Sharing: the use of one database by several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// As `Separate`; where `AUTO_JOINS` is set, as `Group` while the database is in a rollback-journal mode.
+    /// As `Group` while the database is in a rollback-journal mode, as `Separate` in WAL mode.
     #[default]
     Auto,
     /// As `Separate`, and processes of litefoot's that say so, too, have one owner, which commits for all of them.
@@ -16,10 +16,6 @@ pub enum Sharing {
     Passthrough,
 }
 
-/// The switch: true if processes with `sharing=auto` join a group by themselves, and begin one for others. Off: nobody has measured yet what applications
-/// gain by that, and what they lose.
-const AUTO_JOINS: bool = false;
-
 impl Sharing {
     /// True where other processes may use the database as well, by SQLite's own protocol.
     pub(crate) fn lets_others_in(self) -> bool {
@@ -28,11 +24,7 @@ impl Sharing {
 
     /// True for a process that may be one of a group.
     pub(crate) fn joins(self) -> bool {
-        match self {
-            Sharing::Group => true,
-            Sharing::Auto => AUTO_JOINS,
-            Sharing::Separate | Sharing::Exclusive | Sharing::Passthrough => false,
-        }
+        matches!(self, Sharing::Auto | Sharing::Group)
     }
 }
 
