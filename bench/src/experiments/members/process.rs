@@ -30,8 +30,9 @@ pub(super) const BALANCES: &str =
      INSERT INTO v SELECT i, 0, zeroblob(1000) FROM c";
 /// As many.
 const BALANCE_ROWS: u64 = 3000;
-/// Of so many transactions one reads all balances, where processes are killed.
+/// Of so many transactions one reads all balances, where processes are killed, and of so many one changes all of them.
 const READ_EACH: i64 = 16;
+const CHANGE_EACH: i64 = 80;
 
 /// How many transactions are there in part.
 pub(super) const TORN: &str = "SELECT count(*) + (SELECT coalesce(sum(balance), 0) <> 0 FROM v) FROM w
@@ -194,6 +195,12 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
         let since = Instant::now();
         let done = if plan.time.is_none() && n % READ_EACH == 1 {
             read_balances(&db)?
+        } else if plan.time.is_none() && n % CHANGE_EACH == 0 {
+            // 3 MB of pages, more than SQLite keeps. The sum stays 0, and that of two moments does not.
+            db.execute_batch(&format!(
+                "BEGIN IMMEDIATE; INSERT INTO r VALUES({writer}, {n}, 'twice'); \
+                 INSERT OR REPLACE INTO w VALUES({writer}, {n}); UPDATE v SET balance = -balance; COMMIT"
+            ))
         } else if plan.time.is_none() && n % 4 == 0 {
             let mut any = || random.u64(1..=BALANCE_ROWS);
             db.execute_batch(&format!(

@@ -19,8 +19,8 @@ const MOST_FAILURES: u32 = 25;
 
 /// Keep the group of a database alive: be a process of it that does nothing else.
 ///
-/// Processes that open a database with sharing=group share an owner, which is the first of them. With this command the owner stays while
-/// others come and go: each finds it, and none has to recover or to checkpoint. Ctrl-C or SIGTERM ends it in good order: transactions of
+/// Processes that open a database share an owner, which is the first of them; in WAL mode only with sharing=group. With this command the owner stays
+/// while others come and go: each finds it, and none has to recover or to checkpoint. Ctrl-C or SIGTERM ends it in good order: transactions of
 /// other processes are waited for, and the next one of them becomes the owner.
 #[derive(clap::Args)]
 #[command(after_help = "\

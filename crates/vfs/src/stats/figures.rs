@@ -61,7 +61,7 @@ figures! {
     lease_refused: Gauge,
     /// Milliseconds in the multi-process state; the present ones are added when it ends.
     shared_ms: Counter,
-    /// Connections of other processes that this process serves (sharing=group).
+    /// Connections of other processes that this process serves, as the owner of a group.
     members: Gauge,
     /// Calls of these connections that were answered.
     member_calls: Counter,
