@@ -12,6 +12,7 @@
 //! | `knocks` | how processes come to an owner that is alone |
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
+//! | `spilling` | transactions that do not fit their caches, beside readers |
 //! | `strangers` | programs that do not belong to the group |
 
 #![allow(clippy::unwrap_used)]
@@ -23,6 +24,7 @@ mod kit;
 mod knocks;
 mod reading;
 mod seats;
+mod spilling;
 mod strangers;
 mod together;
 

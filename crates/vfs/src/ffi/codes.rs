@@ -121,6 +121,7 @@ pub const SQLITE_BLOB: c_int = 4;
 
 pub const SQLITE_DBSTATUS_CACHE_HIT: c_int = 7;
 pub const SQLITE_DBSTATUS_CACHE_MISS: c_int = 8;
+pub const SQLITE_DBSTATUS_CACHE_SPILL: c_int = 12;
 
 pub const SQLITE_CHECKPOINT_PASSIVE: c_int = 0;
 pub const SQLITE_CHECKPOINT_FULL: c_int = 1;

@@ -133,13 +133,20 @@ impl Connection {
 
     /// The count of page requests to the connection's caches.
     pub(crate) fn page_accesses(self) -> i64 {
-        let count = |what| {
-            let (mut current, mut most) = (0, 0);
-            // SAFETY: the connection is alive, and both numbers can be written.
-            unsafe { (self.api.db_status)(self.raw, what, &raw mut current, &raw mut most, 0) };
-            i64::from(current)
-        };
-        count(SQLITE_DBSTATUS_CACHE_HIT) + count(SQLITE_DBSTATUS_CACHE_MISS)
+        self.status(SQLITE_DBSTATUS_CACHE_HIT) + self.status(SQLITE_DBSTATUS_CACHE_MISS)
+    }
+
+    /// The count of pages that were to leave the connection's caches in the middle of a transaction, whether they could or not.
+    pub(crate) fn spills(self) -> i64 {
+        self.status(SQLITE_DBSTATUS_CACHE_SPILL)
+    }
+
+    /// A figure of the connection (`sqlite3_db_status`).
+    fn status(self, what: c_int) -> i64 {
+        let (mut current, mut most) = (0, 0);
+        // SAFETY: the connection is alive, and both numbers can be written.
+        unsafe { (self.api.db_status)(self.raw, what, &raw mut current, &raw mut most, 0) };
+        i64::from(current)
     }
 
     /// True while a statement other than `one` has started and not ended. Statements that SQLite runs without steps, as

@@ -26,6 +26,12 @@ const UNUSED: Duration = Duration::from_millis(10);
 /// The time between two looks whether the readers have left.
 const GLANCE: Duration = Duration::from_micros(50);
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has waited that time.
+    pub(crate) static GLANCES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 impl MainFile {
     /// True where those that wait for a lock stand in line.
     pub(super) fn takes_turns(&self) -> bool {
@@ -112,6 +118,8 @@ impl MainFile {
             if !waits || !self.takes_turns() || self.connection.reader_slot.level() != Level::Pending {
                 return locked;
             }
+            #[cfg(test)]
+            GLANCES.set(GLANCES.get() + 1);
             std::thread::sleep(GLANCE);
         }
     }

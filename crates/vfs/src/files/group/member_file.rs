@@ -16,6 +16,7 @@ use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::link::Link;
 use crate::files::group::member_index::MemberIndex;
 use crate::files::group::member_rollback::Held;
+use crate::files::group::member_spills::Spills;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
@@ -60,6 +61,7 @@ pub(crate) struct MemberFile {
     pub(super) index: MemberIndex,
     /// True if its lock of a reader is one of its seat (`member_seat`).
     pub(super) reads_by_seat: bool,
+    pub(super) spills: Spills,
     mmap_size: i64,
 }
 
@@ -71,6 +73,7 @@ impl MemberFile {
             level: Level::None,
             index: MemberIndex::default(),
             reads_by_seat: false,
+            spills: Spills::default(),
             mmap_size: 0,
         }
     }

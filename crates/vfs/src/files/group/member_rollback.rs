@@ -17,9 +17,10 @@ use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, anew};
+use crate::files::group::member_spills::Wanted;
 use crate::files::group::orphan::Orphaned;
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SYNC_WANTED,
+    Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SPILLS, SYNC_WANTED,
 };
 use crate::files::group::read_ahead::read_pages;
 use crate::files::group::statement;
@@ -27,6 +28,7 @@ use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Bytes of a journal that go to the owner at a time.
 const PART_BYTES: usize = 64 << 10;
@@ -84,6 +86,7 @@ impl MemberFile {
     pub(super) fn reserve(&mut self) -> Result<()> {
         self.take_back_locks()?;
         self.bring_lock_to_owner()?;
+        self.spills.begin(self.link.spills());
         if self.link.txn.lock().is_reserved {
             return Ok(());
         }
@@ -100,10 +103,18 @@ impl MemberFile {
 
     /// Takes the lock of a writer that is alone. Where strangers are there by now, they must see the journal.
     pub(super) fn lock_alone(&mut self) -> Result<()> {
+        let wanted = self.spills.want(self.link.spills(), || self.link.is_commit(), Instant::now());
+        if wanted == Wanted::InVain {
+            return Err(Error::Busy);
+        }
         self.take_back_locks()?;
         self.bring_lock_to_owner()?;
-        let call = Self::call(Operation::Lock, Level::Exclusive as u64, self.link.token);
+        let data: &[u8] = if wanted == Wanted::ToSpill { &SPILLS } else { &[] };
+        let call = Self::call(Operation::Lock, Level::Exclusive as u64, self.link.token).with(data);
         let asked = self.in_transaction(|this| this.channel.ask(&call, |reply| Ok(reply.flag)));
+        if matches!(asked, Err(Error::Busy)) {
+            self.spills.note_refusal(Instant::now());
+        }
         if asked.is_ok() {
             self.link.txn.lock().note_alone();
         }
@@ -115,6 +126,9 @@ impl MemberFile {
 
     /// Gives locks up. Answers whether the owner has to be told.
     pub(super) fn end_transaction(&mut self, to: Level) -> bool {
+        if to < Level::Reserved {
+            self.spills.end();
+        }
         let mut txn = self.link.txn.lock();
         let is_told = !txn.is_released;
         if to < Level::Exclusive {

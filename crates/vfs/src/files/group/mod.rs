@@ -39,6 +39,7 @@
 //! | `lent_pages` | the pages that it reads from the owner's open file |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `orphan` | its transactions whose owner has died |
+//! | `member_spills` | its pages that SQLite writes before the commit, and readers in the way |
 //! | `member_seat` | its transactions without a log that read, and need no message |
 //! | `batch` | what has changed, and what is committed, as bytes |
 //! | `owner` | the owner's end of a member's connection |
@@ -61,6 +62,7 @@ pub(crate) mod member_file;
 mod member_index;
 mod member_rollback;
 mod member_seat;
+mod member_spills;
 #[cfg(test)]
 mod of_test;
 mod orphan;

@@ -9,6 +9,7 @@ use crate::open::database::DatabaseSetup;
 use crate::options::Options;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::Medium;
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
@@ -36,10 +37,30 @@ pub(super) fn group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>) {
     (vfs, database)
 }
 
+thread_local! {
+    /// How many spills such a connection has counted, and whether its statement writes nothing, in this thread.
+    pub(super) static SPILLS: Cell<c_int> = const { Cell::new(0) };
+    pub(super) static READS: Cell<c_int> = const { Cell::new(0) };
+}
+
 /// The handle of a connection in which one INSERT runs, and no other statement.
 pub(super) fn inserting() -> Connection {
     const TEXT: &CStr = c"INSERT INTO t VALUES(1)";
     unsafe extern "C" fn no() -> c_int {
+        0
+    }
+    unsafe extern "C" fn reads() -> c_int {
+        READS.get()
+    }
+    unsafe extern "C" fn status(
+        _: *mut Sqlite3,
+        _: c_int,
+        current: *mut c_int,
+        _: *mut c_int,
+        _: c_int,
+    ) -> c_int {
+        // SAFETY: the number can be written.
+        unsafe { *current = SPILLS.get() };
         0
     }
     unsafe extern "C" fn yes() -> c_int {
@@ -57,7 +78,9 @@ pub(super) fn inserting() -> Connection {
     fn function(name: &CStr) -> *const c_void {
         match name.to_bytes() {
             b"sqlite3_get_autocommit" | b"sqlite3_stmt_busy" => yes as *const c_void,
-            b"sqlite3_stmt_readonly" | b"sqlite3_column_count" => no as *const c_void,
+            b"sqlite3_stmt_readonly" => reads as *const c_void,
+            b"sqlite3_column_count" => no as *const c_void,
+            b"sqlite3_db_status" => status as *const c_void,
             b"sqlite3_next_stmt" => next_stmt as *const c_void,
             b"sqlite3_sql" => sql as *const c_void,
             _ => nothing as *const c_void,

@@ -17,7 +17,7 @@ use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::protocol::{
-    Call, ControlKind, FileOf, Incoming, MOST_BYTES, Operation, Outcome, POWERSAFE, READ_ONLY, Reply,
+    Call, ControlKind, FileOf, Incoming, MOST_BYTES, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, SPILLS,
 };
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle, Handled, PragmaCall};
@@ -285,7 +285,7 @@ impl Served {
             Operation::Sync => self.file(call.file)?.sync().map(|()| Answer::default()),
             Operation::Size => self.file(call.file)?.size().map(Answer::value),
             Operation::Close => self.close(call.file).map(|()| Answer::default()),
-            Operation::Lock => self.lock(level(a)?, b),
+            Operation::Lock => self.lock(level(a)?, b, call.data == SPILLS),
             Operation::Unlock => self.unlock(level(a)?).map(|()| Answer::default()),
             Operation::IsReserved => self.main()?.is_reserved().map(Answer::flag),
             Operation::Control => self.control(ControlKind::of(a).ok_or_else(unexpected)?, b),
@@ -326,10 +326,10 @@ impl Served {
         }
     }
 
-    fn lock(&mut self, to: Level, token: u64) -> Result<Answer> {
+    fn lock(&mut self, to: Level, token: u64, spills: bool) -> Result<Answer> {
         let main = self.main()?;
         main.token = token;
-        if to == Level::Exclusive { main.lock_alone() } else { main.lock(to) }?;
+        if to == Level::Exclusive && !spills { main.lock_alone() } else { main.lock(to) }?;
         self.end_read_by_seat();
         Ok(Answer::flag(self.database.db().shared().is_multi_process()))
     }

@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 8;
+pub(super) const VERSION: u64 = 9;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -64,7 +64,8 @@ operations! {
     Size = 6,
     /// The file is closed.
     Close = 7,
-    /// The lock is raised to level `a`; `b` is the connection's token (`sync/heirs`). The flag says if other processes may have the database open.
+    /// The lock is raised to level `a`; `b` is the connection's token (`sync/heirs`). The data is [`SPILLS`] for a page that is written before the
+    /// commit. The flag says if other processes may have the database open.
     Lock = 8,
     /// The lock is lowered to level `a`.
     Unlock = 9,
@@ -133,6 +134,9 @@ impl Operation {
         )
     }
 }
+
+/// The data of a call for a lock that SQLite can do without, so that no reader is waited for.
+pub(super) const SPILLS: [u8; 1] = [1];
 
 /// No seat of the board.
 pub(super) const NO_SEAT: u64 = u64::MAX;

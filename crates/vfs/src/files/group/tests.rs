@@ -4,8 +4,10 @@ use super::channel::Channel;
 use super::joining::{Met, greeting, receive};
 use super::link::{Link, Opening};
 use super::member_file::{MemberCompanion, MemberFile};
-use super::of_test::{group_on, vfs_on};
-use super::protocol::{BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Reply, VERSION};
+use super::of_test::{READS, SPILLS, group_on, inserting, vfs_on};
+use super::protocol::{
+    BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Outcome, Reply, VERSION,
+};
 use crate::error::Error;
 use crate::ffi::api::Api;
 use crate::ffi::codes::{
@@ -24,6 +26,8 @@ use litefoot_storage::os::{LocalListener, LocalSocket, OsMedium};
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 const REGION: usize = 32768;
 const OPEN_LOG: c_int = SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE;
@@ -256,4 +260,114 @@ fn a_transaction_that_has_read_nothing_begins_anew_at_the_next_owner() {
         member.unlock(Level::None).unwrap();
         member.lock(Level::Shared).unwrap();
     });
+}
+
+/// An owner that refuses EXCLUSIVE, and remembers the data of each such call.
+fn refuse_exclusive(socket: &LocalSocket) -> Vec<Vec<u8>> {
+    let (mut incoming, mut asked) = (Incoming::default(), Vec::new());
+    while let Ok(Some(frame)) = incoming.next(socket) {
+        let (call, wants_reply) = Call::decode(frame).unwrap();
+        let is_refused = call.operation == Operation::Lock && call.a == Level::Exclusive as u64;
+        if is_refused {
+            asked.push(call.data.to_vec());
+        }
+        let outcome = if is_refused { Outcome::Busy } else { Outcome::Done };
+        let mut reply = Vec::new();
+        Reply { outcome, ..Reply::DONE }.encode(&mut reply);
+        if wants_reply {
+            socket.send(&reply, None).unwrap();
+        }
+    }
+    asked
+}
+
+/// What the owner is asked where SQLite wants EXCLUSIVE in these situations, one after the other.
+fn asked_for_exclusive(
+    is_known: bool,
+    wants: impl FnOnce(&mut MemberFile, &dyn Fn(&mut MemberFile, c_int)),
+) -> Vec<Vec<u8>> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let (vfs, path) = (vfs_on(Arc::new(OsMedium)), Path::new("/litefoot/spills.db"));
+    let name = format!("litefoot-spills-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let opening = Opening {
+        path: path.to_owned(),
+        flags: SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE,
+        options: Options::default(),
+        api: no_sqlite(),
+        read_only: false,
+        powersafe_overwrite: true,
+    };
+    let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), path));
+    let socket = listener.accept().unwrap();
+    let owner = std::thread::spawn(move || refuse_exclusive(&socket));
+    let link = Link::new(opening, vfs.weak(), channel);
+    if is_known {
+        link.set_handle(inserting());
+    }
+    let mut member = MemberFile::new(link);
+    wants(&mut member, &|member, spills| {
+        SPILLS.set(SPILLS.get() + spills);
+        assert!(matches!(member.lock(Level::Exclusive), Err(Error::Busy)));
+    });
+    drop(member);
+    owner.join().unwrap()
+}
+
+fn begin_to_write(member: &mut MemberFile) {
+    member.lock(Level::Shared).unwrap();
+    member.lock(Level::Reserved).unwrap();
+}
+
+#[test]
+fn the_owner_is_told_what_is_a_spill_and_asked_for_each_commit() {
+    let (commit, spill) = (vec![], vec![1]);
+    let asked = asked_for_exclusive(true, |member, want| {
+        // Before it writes SQLite takes EXCLUSIVE to roll a journal back.
+        member.lock(Level::Shared).unwrap();
+        want(member, 1);
+        want(member, 1);
+        SPILLS.set(100);
+        member.lock(Level::Reserved).unwrap();
+        want(member, 0);
+        READS.set(1);
+        want(member, 1);
+        READS.set(0);
+        want(member, 0);
+        member.unlock(Level::Shared).unwrap();
+        want(member, 1);
+        member.lock(Level::Reserved).unwrap();
+        want(member, 1);
+        want(member, 0);
+        member.unlock(Level::None).unwrap();
+        begin_to_write(member);
+        want(member, 1);
+    });
+    let first = [[&commit; 2]; 3].concat();
+    assert_eq!(asked.iter().collect::<Vec<_>>(), [&first[..], &[&spill, &commit, &spill]].concat());
+}
+
+#[test]
+fn spills_behind_one_that_was_refused_are_refused_without_a_message() {
+    const MOST: usize = 1000;
+    let begun = Instant::now();
+    let asked = asked_for_exclusive(true, |member, want| {
+        begin_to_write(member);
+        (0..MOST).for_each(|_| want(member, 1));
+    });
+    // One refusal counts for 5 ms.
+    let most = 1 + begun.elapsed().as_millis() as usize / 5;
+    assert!(asked.iter().all(|data| *data == [1]) && asked.len() <= most, "{} of {most}", asked.len());
+}
+
+#[test]
+fn where_sqlite_cannot_be_asked_one_refusal_of_a_transaction_is_waited_for() {
+    let asked = asked_for_exclusive(false, |member, want| {
+        for _ in 0..2 {
+            begin_to_write(member);
+            (0..3).for_each(|_| want(member, 1));
+            member.unlock(Level::None).unwrap();
+        }
+    });
+    assert_eq!(asked, [vec![], vec![1], vec![1], vec![], vec![1], vec![1]]);
 }

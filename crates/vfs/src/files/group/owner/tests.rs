@@ -501,3 +501,4 @@ fn writers_take_their_turns_before_they_read() {
 
 mod seats;
 mod shared_syncs;
+mod spills;
