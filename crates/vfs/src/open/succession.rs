@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. The locks of the file were held all the time: by the dead owner, by its open file, by this process. Nobody else has read or written it.
 //! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown.
-//! 3. From the succession on nobody gets RESERVED for [`HEIRS_COME`], but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
+//! 3. From the succession on nobody gets RESERVED for [`NEW_WRITERS_WAIT`], but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
 
 use crate::error::{Error, Result};
@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long members of the dead owner have for coming.
-const HEIRS_COME: Duration = Duration::from_millis(50);
+/// How long others may not begin to write, so that members of the dead owner can come.
+const NEW_WRITERS_WAIT: Duration = Duration::from_millis(50);
 /// How long the logs of the dead owner may be open behind the end of its streams.
 const LAST_CLOSES: Duration = Duration::from_millis(200);
 const GLANCE: Duration = Duration::from_millis(1);
@@ -68,7 +68,7 @@ impl OpenDatabase {
         }
         if self.is_owned() {
             let mut state = self.succession.state.lock();
-            let (until, begun) = (Instant::now() + HEIRS_COME, self.db.shared().changes().now());
+            let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
             *state = State { from: Some((number, marks)), until: Some(until), begun };
             self.succession.is_open.store(true, Ordering::SeqCst);
         }

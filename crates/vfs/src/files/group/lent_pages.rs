@@ -9,7 +9,7 @@
 //!    a stream sees to it. Nobody could have the database else. A process's streams end behind the last call of its last thread, so nothing of the
 //!    owner's is written any more by then.
 //! 4. A process that has a transaction of the dead owner's takes the file over at once, and keeps the transaction (`orphan`). Others leave it
-//!    [`HEIRS_COME`] for that.
+//!    [`FILE_LEFT_TO_HEIRS`] for that.
 //! 5. A process borrows a file once, for all its connections to one owner.
 
 use crate::files::group::channel::Channel;
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Pages that a connection asks for before it borrows the file. That takes some messages itself, and many a connection reads less.
 const PAGES_BEFORE: u32 = 16;
 /// How long processes without a transaction leave the file to those that have one.
-const HEIRS_COME: Duration = Duration::from_millis(100);
+const FILE_LEFT_TO_HEIRS: Duration = Duration::from_millis(100);
 /// The time between two looks if one has taken it over.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long the end of a stream may come behind the death of its owner.
@@ -166,7 +166,7 @@ impl There {
         if self.marks.are_open() {
             // Where this process has none of its transactions, another one may.
             self.keep_transactions();
-            while !self.marks.is_decided() && ended.elapsed() < HEIRS_COME {
+            while !self.marks.is_decided() && ended.elapsed() < FILE_LEFT_TO_HEIRS {
                 std::thread::sleep(GLANCE);
             }
         }
