@@ -141,8 +141,16 @@ impl OpenDatabase {
 
     /// No further member is served.
     pub(crate) fn end_group(&self) {
-        let former = self.group.lock().take();
-        self.serves_group.store(false, Ordering::Relaxed);
+        self.end_group_where(|_| true);
+    }
+
+    fn end_group_where(&self, may_end: impl FnOnce(&Group) -> bool) {
+        let mut own = self.group.lock();
+        let former = own.take_if(|group| may_end(group));
+        if former.is_some() {
+            self.serves_group.store(false, Ordering::Relaxed);
+        }
+        drop(own);
         drop(former);
     }
 
@@ -170,15 +178,11 @@ impl OpenDatabase {
     /// Ends the group where no member is there, and the next one that comes is told of by the lease (`joiners`). No handle is in a transaction: who waits
     /// in line has no lock.
     pub(super) fn end_empty_group(&self) {
-        let mut own = self.group.lock();
-        let is_empty = own.as_ref().is_some_and(|group| group.guests == 0);
-        if !is_empty || self.db.options().group_socket == GroupSocket::File || !self.sharing().has_lease() {
-            return;
-        }
-        let former = own.take();
-        self.serves_group.store(false, Ordering::Relaxed);
-        drop(own);
-        drop(former);
+        self.end_group_where(|group| {
+            group.guests == 0
+                && self.db.options().group_socket != GroupSocket::File
+                && self.sharing().has_lease()
+        });
     }
 
     /// The same at a moment at which no handle is in a transaction; `false` where there was none.
