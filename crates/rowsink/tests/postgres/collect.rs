@@ -1,15 +1,13 @@
-//! Many devices, a collector between them and PostgreSQL: killed, stopped, and with wrong bytes.
+//! Many devices, a collector between them and PostgreSQL: refused, stopped, and with wrong bytes.
 
-use super::proxy::Proxy;
 use super::server::Server;
-use super::{Device, compare, kill_a_process};
+use super::{Device, compare};
 use litefoot_rowdiff::{Change, Row, Table, TableChanges, Value};
 use litefoot_rowsink::collect::{self, Collector, Line, Settings};
 use litefoot_rowsink::{Batch, Destination, Error, Origin, deliver};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,7 +39,7 @@ pub fn settings(server: &Server, said: &Said) -> Settings {
     settings_of(server.url(server.port), 0, move |line| said.0.lock().unwrap().push(line.to_owned()))
 }
 
-fn settings_of(url: String, port: u16, say: impl Fn(&str) + Send + Sync + 'static) -> Settings {
+pub fn settings_of(url: String, port: u16, say: impl Fn(&str) + Send + Sync + 'static) -> Settings {
     Settings {
         listen: SocketAddr::from(([127, 0, 0, 1], port)),
         url,
@@ -79,7 +77,7 @@ pub fn device_of(address: &str) -> Collector {
 }
 
 /// Makes the server note each position that any source has had.
-fn note_positions(server: &Server) {
+pub fn note_positions(server: &Server) {
     let statements = "CREATE TABLE noted(source uuid, epoch bigint, seq bigint);
         CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
           'BEGIN INSERT INTO noted VALUES (NEW.source, NEW.epoch, NEW.seq); RETURN NULL; END';
@@ -88,7 +86,7 @@ fn note_positions(server: &Server) {
 }
 
 /// Checks that a source has had the positions from 1 to `last`, each once.
-fn check_positions(server: &Server, origin: &Origin, last: u64) {
+pub fn check_positions(server: &Server, origin: &Origin, last: u64) {
     let source = origin.source_text();
     let noted: Vec<i64> = server.ask(async |client| {
         let select = "SELECT seq FROM noted WHERE source = $1::text::uuid ORDER BY seq";
@@ -134,111 +132,6 @@ fn histories_of_many_devices_arrive_row_for_row() {
     }
     assert!(rows > 500, "{rows}");
     collector.stop();
-}
-
-/// The collector of another test, as a process of its own. Where no other test asks for it, it has nothing to do.
-#[test]
-fn collector_process() {
-    let Ok(port) = std::env::var("LITEFOOT_TEST_COLLECTOR") else { return };
-    let url = std::env::var("LITEFOOT_TEST_POSTGRES").unwrap();
-    let settings = settings_of(url, port.parse().unwrap(), |line| eprintln!("{line}"));
-    let _collector = collect::Server::start(settings).unwrap();
-    loop {
-        std::thread::park();
-    }
-}
-
-/// A process that is killed with its test.
-struct Process(Child);
-
-impl Process {
-    fn start(port: u16, server: &Server) -> Process {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "collect::collector_process", "--nocapture"])
-            .env("LITEFOOT_TEST_COLLECTOR", port.to_string())
-            .env("LITEFOOT_TEST_POSTGRES", server.url(server.port))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Process(child)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[test]
-fn each_batch_arrives_once_whatever_is_killed_between() {
-    let Some(server) = Server::start() else { return };
-    // The tables of positions are there before any device comes.
-    let said = Said::default();
-    collect::Server::start(settings(&server, &said)).unwrap().stop();
-    note_positions(&server);
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let proxy = Proxy::start(port, 12);
-    let (retries, restarts, done) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
-    let mut kills = 0;
-    let devices: Vec<Device> = std::thread::scope(|scope| {
-        let mut process = Process::start(port, &server);
-        proxy.set_bad(true);
-        let work = |seed| {
-            let address = format!("127.0.0.1:{}", proxy.port);
-            let (retries, restarts, done) = (&retries, &restarts, &done);
-            scope.spawn(move || {
-                let mut random = fastrand::Rng::with_seed(seed);
-                let mut device = Device::new(seed);
-                let mut destination = device_of(&address);
-                for number in 0..150 {
-                    let mut batch = device.batch();
-                    while let Err(error) = deliver(&mut destination, &batch) {
-                        assert!(error.is_transient(), "batch {number}: {error}");
-                        retries.fetch_add(1, Ordering::Relaxed);
-                        std::thread::sleep(Duration::from_millis(random.u64(1..60)));
-                        if random.u8(..4) == 0 {
-                            // The shipper died, and a new one takes over: it asks where it stands, and sends all that there is.
-                            destination = device_of(&address);
-                            let Ok(at) = destination.position(&device.origin) else { continue };
-                            device.restart(at.map_or(0, |at| at.sequence));
-                            batch = device.batch();
-                            restarts.fetch_add(1, Ordering::Relaxed);
-                        }
-                    }
-                }
-                done.fetch_add(1, Ordering::Relaxed);
-                device
-            })
-        };
-        let threads: Vec<_> = (50..54).map(work).collect();
-        let mut random = fastrand::Rng::with_seed(9);
-        while done.load(Ordering::Relaxed) < 4 && threads.iter().any(|thread| !thread.is_finished()) {
-            std::thread::sleep(Duration::from_millis(random.u64(50..700)));
-            match random.u8(..10) {
-                0 => kill_a_process(&server),
-                1..7 => {
-                    drop(process);
-                    kills += 1;
-                    std::thread::sleep(Duration::from_millis(random.u64(1..100)));
-                    process = Process::start(port, &server);
-                }
-                7 => proxy.set_bad(false),
-                _ => proxy.set_bad(true),
-            }
-        }
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    for device in &devices {
-        compare(&server, device, &device.history.settings);
-        check_positions(&server, &device.origin, device.sequence);
-    }
-    let retries = retries.load(Ordering::Relaxed);
-    let restarts = restarts.load(Ordering::Relaxed);
-    println!("{kills} kills, {} faults, {retries} retries, {restarts} restarts", proxy.faults());
-    assert!(kills > 3 && retries > 10, "{kills} kills, {retries} retries");
 }
 
 pub fn table(sql: &str) -> Table {

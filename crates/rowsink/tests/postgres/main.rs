@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod collect;
+mod collector_kills;
 mod dashboard;
 #[path = "../../../rowdiff/tests/histories/history.rs"]
 mod history;
