@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `install` | putting litefoot into a running SQLite |
 //! | `vfs_methods` | `sqlite3_vfs`, and its registration |
+//! | `platform_methods` | its callbacks that the platform's VFS carries out |
 //! | `auto_extension` | the hook on new connections |
 //! | `tables`, `table_function` | table-valued functions |
 //! | `main_file` | the main file of a connection, and a new connection on it |
@@ -27,6 +28,7 @@ pub(crate) mod io_methods;
 pub(crate) mod libraries;
 pub(crate) mod main_file;
 pub(crate) mod page_methods;
+mod platform_methods;
 pub(crate) mod table_function;
 pub mod tables;
 pub(crate) mod trace_hook;

@@ -4,7 +4,7 @@ use crate::db::companions;
 use crate::error::{Error, Result, check_memory, last_errno};
 use crate::ffi::api::Api;
 use crate::ffi::codes::*;
-use crate::ffi::{DlSymbol, Sqlite3File, Sqlite3Vfs};
+use crate::ffi::{Sqlite3File, Sqlite3Vfs};
 use crate::files::group::link::Link;
 use crate::files::group::sleeps_at_owner;
 use crate::files::vfs::{OpenRequest, Vfs};
@@ -14,8 +14,11 @@ use crate::shim::file_object::FileObject;
 use crate::shim::filenames;
 use crate::shim::filenames::{Names, Owner};
 use crate::shim::io_methods::methods;
+use crate::shim::platform_methods::{
+    current_time, current_time_int64, dl_close, dl_error, dl_open, dl_sym, randomness,
+};
 use crate::sync::{forks, refused_writer};
-use std::ffi::{CString, c_char, c_double, c_int, c_void};
+use std::ffi::{CString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Weak};
@@ -29,11 +32,11 @@ const MAX_PATHNAME: c_int = 512;
 /// A connection uses its VFS for as long as it lives, and for more than files; the end of the last connection cannot be
 /// seen. So this and SQLite's structure are never freed. Everything behind them is, once the registration and all files
 /// are gone.
-struct AppData {
+pub(super) struct AppData {
     api: &'static Api,
     vfs: Weak<Vfs>,
     /// The platform's VFS, for everything but files.
-    base: *mut Sqlite3Vfs,
+    pub(super) base: *mut Sqlite3Vfs,
     name: CString,
     /// True once SQLite knows the hook on new connections. The preload entry registers the VFS while SQLite initialises,
     /// when `sqlite3_auto_extension` would wait for itself. The first open is early enough: the hook runs at its end.
@@ -197,7 +200,7 @@ fn platform_vfs(api: &Api) -> Result<*mut Sqlite3Vfs> {
 ///
 /// # Safety
 /// SQLite, or a library that has our functions, passes `vfs`; one of ours was registered by [`Registration::new`].
-unsafe fn app<'a>(vfs: *mut Sqlite3Vfs) -> &'a AppData {
+pub(super) unsafe fn app<'a>(vfs: *mut Sqlite3Vfs) -> &'a AppData {
     // SAFETY: the structure is valid while it is used; `AppData` is never freed.
     unsafe {
         let is_ours = (*vfs).open.is_some_and(|its| std::ptr::fn_addr_eq(its, open as Open));
@@ -420,50 +423,6 @@ unsafe extern "C" fn full_pathname(
     }
 }
 
-unsafe extern "C" fn dl_open(vfs: *mut Sqlite3Vfs, name: *const c_char) -> *mut c_void {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        (*base).dl_open.map_or(std::ptr::null_mut(), |call| call(base, name))
-    }
-}
-
-unsafe extern "C" fn dl_error(vfs: *mut Sqlite3Vfs, bytes: c_int, message: *mut c_char) {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        if let Some(call) = (*base).dl_error {
-            call(base, bytes, message);
-        }
-    }
-}
-
-unsafe extern "C" fn dl_sym(vfs: *mut Sqlite3Vfs, library: *mut c_void, name: *const c_char) -> DlSymbol {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        (*base).dl_sym.and_then(|call| call(base, library, name))
-    }
-}
-
-unsafe extern "C" fn dl_close(vfs: *mut Sqlite3Vfs, library: *mut c_void) {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        if let Some(call) = (*base).dl_close {
-            call(base, library);
-        }
-    }
-}
-
-unsafe extern "C" fn randomness(vfs: *mut Sqlite3Vfs, bytes: c_int, out: *mut c_char) -> c_int {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        (*base).randomness.map_or(0, |call| call(base, bytes, out))
-    }
-}
-
 unsafe extern "C" fn sleep(vfs: *mut Sqlite3Vfs, microseconds: c_int) -> c_int {
     let time = Duration::from_micros(u64::try_from(microseconds).unwrap_or(0));
     // A panic leaves the sleep to the platform.
@@ -474,22 +433,6 @@ unsafe extern "C" fn sleep(vfs: *mut Sqlite3Vfs, microseconds: c_int) -> c_int {
     unsafe {
         let base = app(vfs).base;
         (*base).sleep.map_or(0, |call| call(base, microseconds))
-    }
-}
-
-unsafe extern "C" fn current_time(vfs: *mut Sqlite3Vfs, out: *mut c_double) -> c_int {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        (*base).current_time.map_or(SQLITE_ERROR, |call| call(base, out))
-    }
-}
-
-unsafe extern "C" fn current_time_int64(vfs: *mut Sqlite3Vfs, out: *mut i64) -> c_int {
-    // SAFETY: passed on as it came.
-    unsafe {
-        let base = app(vfs).base;
-        (*base).current_time_int64.map_or(SQLITE_ERROR, |call| call(base, out))
     }
 }
 
