@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! SQLite reads, writes and locks a database by this handle, and asks it for pages by address. Work of more than a
-//! few lines has a file of its own: `rollback_txn`, `wal_index_locks`, `durable_reads`, `wal_commit`, `beside_others`,
-//! `forked_child`.
+//! few lines has a file of its own: `main_locks`, `rollback_txn`, `wal_index_locks`, `durable_reads`, `wal_commit`,
+//! `beside_others`, `forked_child`.
 //!
 //! # Invariants
 //! 1. Pages are asked for so often that nothing may lie between: the paths of `fetch` and `unfetch` are inlined.
@@ -12,7 +12,7 @@
 use crate::cache::connection_cache::{ConnectionCache, is_change_look};
 use crate::commit::wal::Wal;
 use crate::db::Companion;
-use crate::error::{Error, Result, check_memory, last_errno};
+use crate::error::{Error, Result, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::auto_checkpoint::AutoCheckpoint;
 use crate::files::connection_state::ConnectionState;
@@ -169,7 +169,7 @@ impl MainFile {
         self.database.wal().is_some()
     }
 
-    fn check_writable(&self) -> Result<()> {
+    pub(super) fn check_writable(&self) -> Result<()> {
         self.database.db().check_process()?;
         if self.read_only {
             Err(Error::ReadOnly { path: self.database.db().path().to_owned() })
@@ -270,73 +270,6 @@ impl MainFile {
     #[inline]
     pub fn known_characteristics(&self) -> Option<c_int> {
         self.powersafe_overwrite.then_some(SQLITE_IOCAP_POWERSAFE_OVERWRITE)
-    }
-
-    /// Lowers the lock: whoever waits goes on.
-    pub(super) fn give_lock_up(&mut self, to: Level) {
-        self.connection_cache.leave_fast_path();
-        self.connection_cache.rest(&*self.database);
-        self.database.unlock(&self.connection.reader_slot, to);
-        self.end_turn();
-    }
-
-    /// Takes the lock of a reader.
-    fn lock_shared(&mut self) -> Result<()> {
-        // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.
-        if self.connection.internal {
-            return if self.is_beside_others() { Err(Error::Busy) } else { Ok(()) };
-        }
-        check_memory()?;
-        let locked = self.database.lock(&self.connection.reader_slot, Level::Shared);
-        self.queue_refused(&locked);
-        locked?;
-        self.await_shared_syncs()?;
-        if !self.rollback_txn.holds() {
-            self.connection_cache.enter_fast_path();
-        }
-        Ok(())
-    }
-
-    /// Takes the lock of a writer, or one on the way to it.
-    #[inline(never)]
-    fn lock_to_write(&mut self, to: Level) -> Result<()> {
-        if self.connection.internal {
-            return Err(Error::Busy);
-        }
-        if to == Level::Reserved {
-            check_memory()?;
-        }
-        self.check_writable()?;
-        self.database.recovery().check_replayed()?;
-        if to == Level::Reserved {
-            self.may_begin()?;
-        }
-        if to == Level::Reserved {
-            if !self.is_inherited {
-                self.database.await_heirs();
-            }
-            self.admit_in_turn()?;
-        } else {
-            self.database.end_succession();
-        }
-        let locked = self.database.lock(&self.connection.reader_slot, to);
-        if to == Level::Reserved {
-            self.queue_refused(&locked);
-        }
-        locked?;
-        if to == Level::Reserved {
-            self.note_turn();
-            self.connection.begin_writing();
-            return Ok(());
-        }
-        if self.writes_alone() {
-            // Before anything is written.
-            self.database.db().shared().note_writing(self.token);
-        }
-        if self.is_beside_others() {
-            self.connection.carry_journal()?;
-        }
-        Ok(())
     }
 }
 

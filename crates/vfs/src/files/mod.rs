@@ -6,7 +6,8 @@
 //! | `requested_file` | the file that an open asks for, by its flags |
 //! | `open_main`, `companion_files` | opening a main database, and the files beside it |
 //! | `handle`, `any_handle` | what SQLite can do with an open file |
-//! | `main_db` | a main database: reading, writing, locking |
+//! | `main_db` | a main database: reading and writing |
+//! | `main_locks` | its locks |
 //! | `rollback_txn` | its transaction in a rollback-journal mode |
 //! | `rollback_turns` | the order of those that wait for its lock, in a group |
 //! | `beside_others` | the same while other processes may have the database open |
@@ -41,6 +42,7 @@ pub(crate) mod journal;
 pub(crate) mod journal_content;
 mod leaving_wal;
 pub(crate) mod main_db;
+mod main_locks;
 mod open_main;
 mod passthrough;
 pub(crate) mod pragma;
