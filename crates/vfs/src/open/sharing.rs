@@ -27,6 +27,7 @@
 
 mod door;
 mod guests;
+mod lease;
 mod leaving;
 mod making;
 mod policy;
@@ -44,10 +45,12 @@ use crate::stats::{Stats, process_that_opened};
 use crate::sync::file_locks::FileLocks;
 use crate::sync::lock_table::Level;
 use crate::sync::owner_lock;
-use litefoot_storage::file::{LeaseAnswer, OnBreak};
+use litefoot_storage::file::LeaseAnswer;
 
 use door::Answered;
 pub(super) use door::{is_being_made, takes_lease_at_open};
+pub(super) use lease::has_company;
+use lease::{release_lease, take_lease};
 use litefoot_storage::sync::{Condvar, Mutex};
 use policy::{SharingFacts, next_pause};
 use returning::{come_back, next_look};
@@ -63,8 +66,6 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// heard of since.
 const LOOK_BACK: Duration = Duration::from_millis(250);
 const QUIET_LOOK_BACK: Duration = Duration::from_secs(5);
-/// How long members of a group may take to close an open file that they have borrowed from an owner that has ended.
-const MEMBERS_LEAVE: Duration = Duration::from_millis(20);
 /// How long after a closing the others may turn out to have left.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -228,61 +229,6 @@ pub(super) fn note_ownership(database: &OpenDatabase) {
     }
 }
 
-/// True if SQLite's own protocol is to be used: other processes have the database open, where it may be shared with them, or may have
-/// it open unnoticed. Else this process has the lease from now on, or others find the database locked. `becoming` is held.
-pub(super) fn has_company(database: &OpenDatabase) -> bool {
-    let sharing = database.sharing();
-    if sharing.has_lease.load(Ordering::Relaxed) || !SharingFacts::of(database).allow() {
-        return false;
-    }
-    match take_lease_after_owner(database) {
-        LeaseAnswer::Granted => false,
-        LeaseAnswer::Company => true,
-        // An owner that hears of nobody would keep all others out for ever. Stock SQLite does not.
-        LeaseAnswer::Unsupported => {
-            let is_blind = database.weak_self.get().is_some()
-                && !is_simulated(database)
-                && database.db.options().tier.is_none();
-            sharing.is_blind.store(is_blind, Ordering::Relaxed);
-            is_blind
-        }
-    }
-}
-
-/// Takes the lease. Members of a group that have lost their owner close its open file just now.
-fn take_lease_after_owner(database: &OpenDatabase) -> LeaseAnswer {
-    let begun = Instant::now();
-    loop {
-        let answer = take_lease(database);
-        let may_change = matches!(answer, LeaseAnswer::Company) && database.serves_group();
-        if !may_change || begun.elapsed() >= MEMBERS_LEAVE {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn take_lease(database: &OpenDatabase) -> LeaseAnswer {
-    let Some(there) = database.weak_self.get().cloned() else { return LeaseAnswer::Unsupported };
-    let on_break: OnBreak = Arc::new(move || broken(&there));
-    let answer = database.db.file().take_lease(on_break);
-    if matches!(answer, LeaseAnswer::Granted) {
-        database.sharing().has_lease.store(true, Ordering::Relaxed);
-    }
-    answer
-}
-
-/// Another process opens the file, and waits. The watcher does what is to be done; without one, this thread does.
-fn broken(database: &Weak<OpenDatabase>) {
-    let Some(database) = database.upgrade() else { return };
-    note_break(&database);
-    if is_simulated(&database) || !watcher::watch(&database) {
-        while step(&database, None).is_some() && database.sharing().has_lease.load(Ordering::Relaxed) {
-            std::thread::sleep(GLANCE);
-        }
-    }
-}
-
 /// True for a medium of a simulator. There another process is another user of the medium, in this thread perhaps: its `open` goes
 /// on when `on_break` returns, and no time passes. So the database changes at once, without the watcher.
 fn is_simulated(database: &OpenDatabase) -> bool {
@@ -294,11 +240,6 @@ pub(super) fn come_back_at_once(database: &OpenDatabase) {
     if is_simulated(database) {
         come_back(database);
     }
-}
-
-fn release_lease(database: &OpenDatabase) {
-    database.sharing().has_lease.store(false, Ordering::Relaxed);
-    database.db.file().release_lease();
 }
 
 /// True while there is something to do, or to come.
