@@ -50,9 +50,9 @@ impl Vfs {
         self.close_devices(&mut options)?;
         let has_tier = options.tier.is_some();
         let mut vacancy = Vacancy { listener: None, opened: None };
-        let may_join = !self.pass_through && may_join(&options, parameters);
+        let joins = !self.pass_through && may_join(&options, parameters);
         let opening = self.databases.begin_opening(path);
-        if may_join && !self.is_here(path, wanted, &options)? {
+        if joins && !self.is_here(path, wanted, &options)? {
             let met = self.join_group(path, wanted, &options, |is_read_only| Opening {
                 path: path.to_owned(),
                 flags: wanted,
@@ -71,7 +71,8 @@ impl Vfs {
             }
         }
         let (database, out) = self.database_at(path, wanted, options, api, vacancy.opened)?;
-        if may_join {
+        // Another connection of this process may have opened it with other options.
+        if joins && may_join(database.db().options(), parameters) {
             self.host_group(&database, vacancy.listener);
         }
         drop(opening);

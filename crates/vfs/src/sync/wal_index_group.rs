@@ -259,6 +259,19 @@ mod tests {
     const BYTES: usize = 32768;
 
     #[test]
+    fn a_member_that_reads_by_its_seat_is_another_process_that_reads() {
+        let index = WalIndex::default();
+        let board = index.begin_group().unwrap();
+        let seat = index.take_seat().unwrap();
+        board.set_open(true);
+        assert!(!index.is_read_by_others().unwrap());
+        let slot = 1 << READ_SLOTS;
+        assert!(board.share(seat, slot, board.epoch(), true) && index.is_read_by_others().unwrap());
+        board.unshare(seat, slot);
+        assert!(!index.is_read_by_others().unwrap());
+    }
+
+    #[test]
     fn a_member_sees_the_owners_index_until_nobody_uses_it() {
         let index = WalIndex::default();
         let mut members_slots = index.register();

@@ -201,14 +201,14 @@ impl WalIndex {
         Ok(())
     }
 
-    /// True if another process reads the log. While the database is one process's, none can.
+    /// True if another process reads the log: a member by its seat, or a stranger.
     pub fn is_read_by_others(&self) -> Result<bool> {
         let state = self.state();
-        let readers = READ_SLOTS as u32..u8::BITS;
-        match &state.file {
-            Some(file) => Ok(file.is_held_by_others(readers)?),
-            None => Ok(false),
+        if state.shared_by_members() >> READ_SLOTS != 0 {
+            return Ok(true);
         }
+        let readers = READ_SLOTS as u32..u8::BITS;
+        state.file.as_ref().map_or(Ok(false), |file| Ok(file.is_held_by_others(readers)?))
     }
 
     /// A handle shares slots no more; gives back what no handle of this process shares.
