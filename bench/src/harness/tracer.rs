@@ -110,8 +110,10 @@ impl Tracer {
                     .and_then(|()| request(libc::PTRACE_INTERRUPT, thread, 0));
                 match seized {
                     Ok(()) => drop(tracer.threads.insert(thread)),
-                    // It has ended since it was listed; without the first one the process is gone.
-                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) && thread != process => {}
+                    // It has ended since it was listed, or ends just now; without the first one the process is gone.
+                    Err(error)
+                        if thread != process
+                            && matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPERM)) => {}
                     Err(error) => return Err(error),
                 }
             }
