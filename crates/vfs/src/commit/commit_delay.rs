@@ -50,6 +50,12 @@ impl CommitDelay {
         queued >= self.last_group
     }
 
+    /// Transactions that the last sync served.
+    #[cfg(test)]
+    pub fn last_group(&self) -> usize {
+        self.last_group
+    }
+
     /// A delay has ended without a follower.
     pub fn note_miss(&mut self) {
         self.undelayed = UNDELAYED_AFTER_MISS;

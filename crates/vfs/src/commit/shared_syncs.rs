@@ -81,11 +81,15 @@ impl SharedSyncs {
             let begun = Instant::now();
             let before = self.durable.load(Ordering::SeqCst);
             let (flush, up_to) = log.flush()?;
+            let has_synced = flush.is_some();
             flush.map_or(Ok(()), |flush| flush.run())?;
             self.durable.fetch_max(up_to, Ordering::SeqCst);
-            let queued = self.appended.load(Ordering::SeqCst) - up_to;
-            let synced = up_to.saturating_sub(before) as usize;
-            self.leading.lock().delay.note_sync(synced, queued as usize, begun.elapsed());
+            // Where somebody else has synced the log, nothing tells how long a sync takes, and how many share it.
+            if has_synced {
+                let queued = self.appended.load(Ordering::SeqCst) - up_to;
+                let synced = up_to.saturating_sub(before) as usize;
+                self.leading.lock().delay.note_sync(synced, queued as usize, begun.elapsed());
+            }
             drop(leader);
             leading = self.leading.lock();
         }
@@ -112,6 +116,12 @@ impl SharedSyncs {
             leading = self.leading.lock();
         }
         leading
+    }
+
+    /// Transactions for which the next sync may wait.
+    #[cfg(test)]
+    pub(super) fn expected(&self) -> usize {
+        self.leading.lock().delay.last_group()
     }
 
     /// The number of the last transaction that was appended.

@@ -35,6 +35,31 @@ fn commit_with(
     log.commit(target, &mut dirty, durability).unwrap();
 }
 
+/// A commit that is to share a sync.
+fn append(target: &Arc<PlainTarget>, log: &RollbackRedoLog, counter: u32) {
+    let mut dirty = DirtyPages::new(target.db(), PAGE, target.db().file_len().unwrap());
+    dirty.shares_sync = true;
+    dirty.write(target, &page_one(counter, 0), 0).unwrap();
+    dirty.write(target, &[counter as u8; PAGE], PAGE as u64).unwrap();
+    log.commit(target, &mut dirty, Durability::Durable).unwrap();
+}
+
+#[test]
+fn a_sync_that_had_nothing_to_do_tells_nothing_of_the_next_one() {
+    let medium = SimMedium::new();
+    let (target, log) = database(&medium);
+    let (db, syncs) = (target.db(), log.syncs());
+    commit(&target, &log, 11, &[(2, 2)]);
+    append(&target, &log, 12);
+    append(&target, &log, 13);
+    syncs.await_durable(&log, db, syncs.unsettled().unwrap()).unwrap();
+    assert_eq!(syncs.expected(), 2);
+    append(&target, &log, 14);
+    commit(&target, &log, 15, &[(3, 3)]);
+    syncs.await_durable(&log, db, syncs.unsettled().unwrap()).unwrap();
+    assert_eq!((syncs.unsettled(), syncs.expected()), (None, 2), "the commit behind it has synced the log");
+}
+
 /// The first byte of each page, as a reader sees it.
 fn seen(db: &Db, log: &RollbackRedoLog) -> Vec<u8> {
     let mut buf = vec![0; 8 * PAGE];
