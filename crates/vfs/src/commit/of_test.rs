@@ -76,7 +76,14 @@ impl Logs {
         let cache = SqliteCacheReservation::uncounted();
         let frames = WalFrames::load(store(1 << 20), cache, policy, &[], &**db.data()).unwrap();
         let start = (Writer::default(), DeltaStart::new(true));
-        let group = GroupCommit::new(redo, commit_log, 0, commit_log_size, start, db.latch().clone());
+        let group = GroupCommit::new(
+            redo,
+            commit_log,
+            0,
+            commit_log_size,
+            start,
+            (db.latch().clone(), db.writer_queue().clone()),
+        );
         let logs = Logs { db, frames: RwLock::new(frames), group };
         logs.frames.write().write(&wal_header(), 0, &**logs.db.data()).unwrap();
         logs

@@ -23,8 +23,9 @@ use crate::commit::commit_delay::CommitDelay;
 use crate::commit::rollback_log::RollbackRedoLog;
 use crate::db::Db;
 use crate::error::Result;
+use crate::sync::writer_queue::{UNUSED_TURN, WriterQueue};
 use litefoot_storage::sync::{Condvar, Mutex, MutexGuard};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time between two looks for followers.
@@ -38,6 +39,9 @@ pub(crate) struct SharedSyncs {
     durable: AtomicU64,
     leading: Mutex<Leading>,
     ended: Condvar,
+    /// Threads that wait and keep others back meanwhile: no follower can come.
+    hurried: AtomicUsize,
+    is_long: AtomicBool,
 }
 
 #[derive(Default)]
@@ -76,41 +80,65 @@ impl SharedSyncs {
             }
             leading.has_leader = true;
             let leader = Leader(self);
-            leading = self.await_followers(leading);
+            leading = self.await_followers(leading, db);
             drop(leading);
             let begun = Instant::now();
-            let before = self.durable.load(Ordering::SeqCst);
             let (flush, up_to) = log.flush()?;
             let has_synced = flush.is_some();
             flush.map_or(Ok(()), |flush| flush.run())?;
-            self.durable.fetch_max(up_to, Ordering::SeqCst);
+            let before = self.durable.fetch_max(up_to, Ordering::SeqCst);
+            let waiting = self.appended.load(Ordering::SeqCst) - up_to;
+            let aside = aside(db.writer_queue(), self.is_long());
+            leading = self.leading.lock();
             // Where somebody else has synced the log, nothing tells how long a sync takes, and how many share it.
             if has_synced {
-                let queued = self.appended.load(Ordering::SeqCst) - up_to;
                 let synced = up_to.saturating_sub(before) as usize;
-                self.leading.lock().delay.note_sync(synced, queued as usize, begun.elapsed());
+                leading.delay.note_sync(synced, waiting as usize + aside, begun.elapsed());
+                self.is_long.store(leading.delay.is_long(), Ordering::Relaxed);
             }
+            self.call_back(db, leading.delay.expected());
+            drop(leading);
             drop(leader);
             leading = self.leading.lock();
         }
     }
 
+    /// Behind a long sync, and where everything is durable, a writer that has stood aside is next.
+    pub(super) fn call_back(&self, db: &Db, expected: (usize, Duration)) {
+        if self.is_long() && self.unsettled().is_none() {
+            db.writer_queue().call_back(UNUSED_TURN, expected);
+        }
+    }
+
+    /// [`SharedSyncs::await_durable`] for a thread that keeps others back meanwhile: a leader does not wait for followers then.
+    pub(crate) fn await_durable_at_once(&self, log: &RollbackRedoLog, db: &Db, number: u64) -> Result<()> {
+        let _counted = Counted::in_(&self.hurried);
+        self.await_durable(log, db, number)
+    }
+
+    /// True where a sync takes long, so that it pays to let others wait for it together.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_long.load(Ordering::Relaxed)
+    }
+
     /// Waits shortly for as many followers as the last sync had.
-    fn await_followers<'a>(&'a self, mut leading: MutexGuard<'a, Leading>) -> MutexGuard<'a, Leading> {
+    fn await_followers<'a>(
+        &'a self,
+        mut leading: MutexGuard<'a, Leading>,
+        db: &Db,
+    ) -> MutexGuard<'a, Leading> {
+        let is_long = self.is_long();
+        let is_hurried = || is_long && self.hurried.load(Ordering::SeqCst) > 0;
         let waiting = || {
             let appended = self.appended.load(Ordering::SeqCst);
-            (appended - self.durable.load(Ordering::SeqCst).min(appended)) as usize
+            let queued = appended - self.durable.load(Ordering::SeqCst).min(appended);
+            queued as usize + aside(db.writer_queue(), is_long)
         };
-        let first = waiting();
-        let Some(delay) = leading.delay.before_sync(first) else { return leading };
-        let begun = Instant::now();
-        while !leading.delay.is_complete(waiting()) {
-            if begun.elapsed() >= delay {
-                if waiting() == first {
-                    leading.delay.note_miss();
-                }
-                break;
-            }
+        if is_hurried() {
+            return leading;
+        }
+        let Some(mut delay) = leading.delay.before_sync(waiting(), Instant::now()) else { return leading };
+        while !is_hurried() && leading.delay.goes_on(&mut delay, waiting(), Instant::now()) {
             drop(leading);
             std::thread::sleep(FOLLOWER_GLANCE);
             leading = self.leading.lock();
@@ -118,10 +146,30 @@ impl SharedSyncs {
         leading
     }
 
+    /// Syncs seem to take long.
+    #[cfg(test)]
+    pub(crate) fn seem_long(&self) {
+        let mut leading = self.leading.lock();
+        leading.delay.seem_long();
+        self.is_long.store(leading.delay.is_long(), Ordering::Relaxed);
+    }
+
+    /// True where the last leader has waited in vain.
+    #[cfg(test)]
+    pub(super) fn has_missed(&self) -> bool {
+        self.leading.lock().delay.has_missed()
+    }
+
     /// Transactions for which the next sync may wait.
     #[cfg(test)]
     pub(super) fn expected(&self) -> usize {
-        self.leading.lock().delay.last_group()
+        self.leading.lock().delay.expected().0
+    }
+
+    /// True while somebody syncs.
+    #[cfg(test)]
+    pub(crate) fn has_leader(&self) -> bool {
+        self.leading.lock().has_leader
     }
 
     /// The number of the last transaction that was appended.
@@ -137,5 +185,26 @@ impl Drop for Leader<'_> {
     fn drop(&mut self) {
         self.0.leading.lock().has_leader = false;
         self.0.ended.notify_all();
+    }
+}
+
+/// Writers that stand aside, which they do where a sync takes long. A leader waits for none of them.
+pub(super) fn aside(queue: &WriterQueue, is_long: bool) -> usize {
+    if is_long { queue.aside() } else { 0 }
+}
+
+/// A thread that is counted.
+pub(super) struct Counted<'a>(&'a AtomicUsize);
+
+impl Counted<'_> {
+    pub(super) fn in_(count: &AtomicUsize) -> Counted<'_> {
+        count.fetch_add(1, Ordering::SeqCst);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -48,6 +48,7 @@ pub use shared::Shared;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::stats::{Meter, MeteredFile, Stats, StatsPage};
+use crate::sync::writer_queue::WriterQueue;
 use companions::CompanionFiles;
 use durable_names::DurableNames;
 use litefoot_storage::commit_log::Writer;
@@ -82,6 +83,7 @@ pub struct Db {
     name: data_file::Name,
     kept_logs: Option<Arc<KeptLogs>>,
     shared: Shared,
+    writer_queue: Arc<WriterQueue>,
 }
 
 /// How a database may be used.
@@ -147,6 +149,7 @@ impl Db {
             passes_through,
             fork_generation: fork::generation(),
             latch: Arc::default(),
+            writer_queue: Arc::new(WriterQueue::new(stats.clone())),
             stats,
             companions: Arc::new(CompanionFiles::new(setup.redo_log)),
             durable_names: DurableNames::default(),
@@ -252,6 +255,11 @@ impl Db {
     /// The half that all users of the database have in common.
     pub fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// The queue of its writers.
+    pub fn writer_queue(&self) -> &Arc<WriterQueue> {
+        &self.writer_queue
     }
 
     /// The end of its file.

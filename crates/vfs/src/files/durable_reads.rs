@@ -13,16 +13,19 @@
 //! # Invariants
 //! 1. A wait that was deferred is made up for before the connection gives its read slot back, and after a statement has given
 //!    up the write lock without a commit of its own: SQLite answers the statement later.
-//! 2. BEGIN IMMEDIATE is answered as soon as it has the write lock. It waits there.
+//! 2. BEGIN IMMEDIATE is answered as soon as it has the write lock. It waits there for what it finds. Beside members, where syncs take long, it
+//!    has stood aside before (`files/standing_aside`).
 //! 3. Where the write lock was refused, or the snapshot turns out to be old, SQLite answers SQLITE_BUSY. Nothing was read
 //!    then, and the wait is dropped.
 //! 4. A reader that keeps meeting new commits keeps writers back for a moment. SQLite begins to read anew after each commit,
 //!    and gives up after a while (`SQLITE_PROTOCOL`).
 
 use crate::capture::first_word_of;
+use crate::commit::wal::Wal;
 use crate::error::Result;
 use crate::ffi::connection::Connection;
 use crate::files::main_db::MainFile;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Waits of one reader before it keeps writers back.
@@ -96,6 +99,10 @@ impl MainFile {
 
     fn await_committed(&mut self, promises: u64) -> Result<()> {
         let Some(wal) = self.wal() else { return Ok(()) };
+        let is_long = self.is_beside_long_syncs(&wal);
+        if is_long && self.connection.capture().is_none() {
+            self.stand_aside_for_members(&wal)?;
+        }
         let Some(number) = wal.not_durable() else {
             (self.settled, self.unsettled) = (promises, None);
             self.database.db().shared().note_settled(promises);
@@ -104,7 +111,7 @@ impl MainFile {
         };
         let change = self.database.wal_index().change_counter();
         let by_capture = self.connection.capture().map(|capture| capture.defers_wait(number));
-        let shows = if by_capture.is_some() { Shows::Always } else { self.shows() };
+        let shows = if by_capture.is_some() { Shows::Always } else { self.shows(is_long) };
         let mut read = UnsettledRead { owed: None, shows, change };
         match by_capture {
             Some(true) => {}
@@ -125,9 +132,31 @@ impl MainFile {
         Ok(())
     }
 
-    /// When the running statement shows what it reads. Where the write lock was taken first, nothing tells when it has begun.
-    fn shows(&self) -> Shows {
-        if self.slots.writes() { Shows::Always } else { self.connection.shows() }
+    /// True where a sync takes long, and members commit meanwhile.
+    fn is_beside_long_syncs(&self, wal: &Wal) -> bool {
+        self.database.db().counters().members.load(Ordering::Relaxed) > 0 && wal.is_long()
+    }
+
+    /// There `BEGIN IMMEDIATE` waits for the commits before it without a lock.
+    fn stand_aside_for_members(&self, wal: &Wal) -> Result<()> {
+        let shows = if self.slots.writes() { Shows::Always } else { self.connection.shows() };
+        if shows != Shows::Always {
+            self.database.writer_queue().come(shows == Shows::Begun);
+        }
+        if shows == Shows::Begun {
+            self.stand_aside(|| wal.not_durable(), |number| wal.wait_durable(number))?;
+        }
+        Ok(())
+    }
+
+    /// When the running statement shows what it reads. Where the write lock was taken first, nothing tells when it has begun. A statement that has
+    /// taken it with its turn, where a sync takes `long`, owes a wait to its end.
+    fn shows(&self, long: bool) -> Shows {
+        if !self.slots.writes() {
+            return self.connection.shows();
+        }
+        let owes = long && self.unsettled.is_some_and(|read| read.owed.is_some());
+        if owes && self.connection.shows() == Shows::Outcome { Shows::Outcome } else { Shows::Always }
     }
 
     /// A reader that waits again and again keeps writers back, until it has read what is durable. Answers if it does.

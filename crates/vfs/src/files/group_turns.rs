@@ -14,12 +14,6 @@ use crate::error::Result;
 use crate::files::durable_reads::UnsettledRead;
 use crate::files::main_db::MainFile;
 use crate::sync::wal_index::WRITE_SLOT;
-use std::time::{Duration, Instant};
-
-/// How long a transaction waits for its turn before it has read.
-const TURN_WAIT: Duration = Duration::from_millis(5);
-/// How long a turn lasts that is not used.
-const UNUSED: Duration = Duration::from_millis(10);
 
 impl MainFile {
     /// True where the connection reads: a member may do so by its seat.
@@ -52,9 +46,7 @@ impl MainFile {
         if self.database.checkpointer().has_turn() {
             self.yield_to_checkpoint();
         }
-        // One that was refused has waited while SQLite let it sleep.
-        let wait = if self.refused.is_some() { Duration::ZERO } else { TURN_WAIT };
-        if !self.database.writer_queue().await_turn(self.id, Instant::now(), wait, UNUSED) {
+        if !matches!(self.await_turn_to_begin(), Ok(true)) {
             return false;
         }
         self.unsettled = None;
@@ -68,6 +60,13 @@ impl MainFile {
             let _ = self.unlock_slots(WRITE_SLOT, 1);
         }
         has_begun
+    }
+
+    fn await_turn_to_begin(&mut self) -> Result<bool> {
+        let Some(wal) = self.wal() else { return Ok(false) };
+        let is_long = wal.is_long();
+        let long = || wal.not_durable().filter(|_| is_long);
+        self.await_turn(self.connection.shows(), is_long, long, |number| wal.wait_durable(number))
     }
 
     /// The connection has the write lock, and no commit comes from now on: the ones before it are those that it may have to wait for.

@@ -26,6 +26,7 @@ impl MainFile {
             return if self.is_beside_others() { Err(Error::Busy) } else { Ok(()) };
         }
         check_memory()?;
+        self.await_before_shared()?;
         let locked = self.database.lock(&self.connection.reader_slot, Level::Shared);
         self.queue_refused(&locked);
         locked?;

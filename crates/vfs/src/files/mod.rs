@@ -16,6 +16,7 @@
 //! | `group_turns` | a member's turn to write, before it reads |
 //! | `durable_reads` | what a reader in WAL mode waits for |
 //! | `shared_reads` | the same for commits by rollback journals |
+//! | `standing_aside` | a writer that finds commits whose sync takes long |
 //! | `early_release` | a commit that gives its lock up before it is durable |
 //! | `snapshot` | the pages that a transaction sees, for several threads |
 //! | `auto_checkpoint` | which of SQLite's checkpoints are left to ours |
@@ -52,6 +53,7 @@ mod rollback_turns;
 pub(crate) mod rollback_txn;
 mod shared_reads;
 pub(crate) mod snapshot;
+mod standing_aside;
 mod temporary;
 #[cfg(test)]
 mod tests;

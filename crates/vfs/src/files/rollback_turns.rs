@@ -19,10 +19,8 @@ use crate::files::main_db::MainFile;
 use crate::sync::lock_table::Level;
 use std::time::{Duration, Instant};
 
-/// How long a transaction waits for its turn before it has read, and a writer for readers to leave.
-const TURN_WAIT: Duration = Duration::from_millis(5);
-/// How long a turn lasts that is not used.
-const UNUSED: Duration = Duration::from_millis(10);
+/// How long a writer waits for readers to leave.
+const READERS_WAIT: Duration = Duration::from_millis(5);
 /// The time between two looks whether the readers have left.
 const GLANCE: Duration = Duration::from_micros(50);
 
@@ -84,21 +82,19 @@ impl MainFile {
             return Ok(false);
         }
         self.database.await_heirs();
-        // One that was refused has waited while SQLite let it sleep.
-        let wait = if self.refused.is_some() { Duration::ZERO } else { TURN_WAIT };
-        let queue = self.database.writer_queue().clone();
-        if !queue.await_turn(self.id, Instant::now(), wait, UNUSED) {
+        if !self.await_turn_to_write(shows)? {
             self.connection.disturb();
             self.leave_note();
             return Err(Error::Busy);
         }
+        let queue = self.database.writer_queue().clone();
         self.shared_read.defers = true;
         let shared = self.lock(Level::Shared);
         self.shared_read.defers = false;
         let mut reserved = shared.map(|()| self.lock(Level::Reserved).is_ok());
         if reserved.is_ok()
             && shows == Shows::Begun
-            && let Err(error) = self.settle_shared_sync()
+            && let Err(error) = self.settle_shared_sync_at_once()
         {
             self.unlock(Level::None)?;
             reserved = Err(error);
@@ -109,12 +105,20 @@ impl MainFile {
         reserved
     }
 
+    /// Waits for the turn of a statement that is going to write; `false` where it has none.
+    pub(super) fn await_turn_to_write(&self, shows: Shows) -> Result<bool> {
+        let (log, db) = (self.database.rollback_log(), self.database.db());
+        let is_long = log.syncs().is_long();
+        let long = || log.syncs().unsettled().filter(|_| is_long);
+        self.await_turn(shows, is_long, long, |number| log.syncs().await_durable(log, db, number))
+    }
+
     /// Takes the lock of a writer that is alone, for a member. The readers in its way are waited for: one that has just ended may not have said so.
     pub(crate) fn lock_alone(&mut self) -> Result<()> {
         let begun = Instant::now();
         loop {
             let locked = self.lock(Level::Exclusive);
-            let waits = matches!(locked, Err(Error::Busy)) && begun.elapsed() < TURN_WAIT;
+            let waits = matches!(locked, Err(Error::Busy)) && begun.elapsed() < READERS_WAIT;
             if !waits || !self.takes_turns() || self.connection.reader_slot.level() != Level::Pending {
                 return locked;
             }

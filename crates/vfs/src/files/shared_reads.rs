@@ -7,7 +7,8 @@
 //! # Invariants
 //! 1. Who finds everything durable once it has SHARED sees nothing else until it gives that up: a commit needs the database alone.
 //! 2. A wait that was deferred is made up for before SQLite hears that the lock is given up, or that the commit is done.
-//! 3. BEGIN IMMEDIATE is answered as soon as it has the lock of a writer. It waits there.
+//! 3. BEGIN IMMEDIATE is answered as soon as it has the lock of a writer. It waits there for what it finds. It has stood aside before
+//!    (`files/standing_aside`): mostly there is nothing.
 
 use crate::error::Result;
 use crate::files::durable_reads::Shows;
@@ -32,9 +33,26 @@ impl MainFile {
             self.shared_read.owed = Some(number);
             return Ok(());
         }
-        self.await_owed_sync(Some(number)).inspect_err(|_| {
+        let log = self.database.rollback_log();
+        log.syncs().await_durable_at_once(log, self.database.db(), number).inspect_err(|_| {
             self.database.unlock(&self.connection.reader_slot, Level::None);
         })
+    }
+
+    /// Before a connection takes SHARED, where syncs are long: a statement of this process that is going to write waits for its turn, as one of a
+    /// member does. All others wait for the commits there are now, and keep nobody from committing meanwhile.
+    pub(super) fn await_before_shared(&mut self) -> Result<()> {
+        let log = self.database.rollback_log();
+        let (syncs, db) = (log.syncs(), self.database.db());
+        let is_first = self.connection.reader_slot.level() == Level::None && !self.shared_read.defers;
+        if !is_first || !syncs.is_long() || !self.takes_turns() {
+            return Ok(());
+        }
+        match self.connection.own_statement_shows() {
+            Shows::Always => syncs.unsettled().map_or(Ok(()), |number| syncs.await_durable(log, db, number)),
+            // Where it has none, SQLite is told so when it asks for the lock of a writer.
+            shows => self.await_turn_to_write(shows).map(drop),
+        }
     }
 
     /// The transaction is committed, and may not be durable. Nobody else has committed since: the connection has the database alone.
@@ -46,6 +64,13 @@ impl MainFile {
     pub(super) fn settle_shared_sync(&mut self) -> Result<()> {
         let owed = self.take_owed_sync();
         self.await_owed_sync(owed)
+    }
+
+    /// The same for a connection that keeps others back meanwhile.
+    pub(super) fn settle_shared_sync_at_once(&mut self) -> Result<()> {
+        let Some(number) = self.take_owed_sync() else { return Ok(()) };
+        let log = self.database.rollback_log();
+        log.syncs().await_durable_at_once(log, self.database.db(), number)
     }
 
     /// What was deferred, for [`MainFile::await_owed_sync`] behind the end of the transaction.

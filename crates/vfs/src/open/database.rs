@@ -52,7 +52,6 @@ pub struct OpenDatabase {
     wal: Mutex<Option<Arc<Wal>>>,
     pub(super) locks: LockTable,
     pub(super) wal_index: WalIndex,
-    pub(super) writer_queue: Arc<WriterQueue>,
     pub(super) ownership: Ownership,
     pub(super) handles: Handles,
     pub(super) checkpointer: Checkpointer,
@@ -131,7 +130,6 @@ impl OpenDatabase {
             kept_logs: setup.kept_logs,
         });
         OpenDatabase {
-            writer_queue: Arc::new(WriterQueue::new(db.stats_page().clone())),
             db,
             cache: Cache::default(),
             rollback_log,
@@ -185,7 +183,7 @@ impl OpenDatabase {
 
     /// The queue of its writers.
     pub fn writer_queue(&self) -> &Arc<WriterQueue> {
-        &self.writer_queue
+        self.db.writer_queue()
     }
 
     /// The locks between its connections.

@@ -82,8 +82,10 @@ impl OpenDatabase {
             return false;
         }
         // In this order: nobody commits from now on.
-        let is_settled = self.rollback_log.syncs().unsettled().is_none();
-        let is_ready = is_settled && self.is_owned();
+        let syncs = self.rollback_log.syncs();
+        // Where a sync takes long, a statement that is going to write waits for its turn first.
+        let waits = syncs.unsettled().is_some() || syncs.is_long() && self.serves_group();
+        let is_ready = !waits && self.is_owned();
         if !is_ready {
             // It was given to another process meanwhile, or must wait.
             self.locks.try_unshare(reader_slot);

@@ -10,7 +10,7 @@
 //!    handler counts attempts, and takes each for as long as it has asked to sleep: so its timeout stays true.
 //! 2. A writer that was refused though it had the ticket leaves no note: its next sleep is a plain one.
 //! 3. No sleep is longer than it would be.
-//! 4. The ticket expires after [`UNUSED`]. A thread that sleeps for another reason, and does not come back, stops nobody for
+//! 4. The ticket expires after [`UNUSED_TURN`]. A thread that sleeps for another reason, and does not come back, stops nobody for
 //!    longer.
 //!
 //! # Limits
@@ -18,7 +18,7 @@
 //! [`NOTE_LASTS`] only, and for sleeps of at most [`LONGEST_SLEEP`]. A busy handler that sleeps by other means, and a VFS on
 //! top with an `xSleep` of its own, wait as with SQLite alone.
 
-use crate::sync::writer_queue::{WriterId, WriterQueue};
+use crate::sync::writer_queue::{UNUSED_TURN, WriterId, WriterQueue};
 use litefoot_storage::fork;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -28,8 +28,6 @@ use std::time::{Duration, Instant};
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// How long after the attempt SQLite's busy handler has begun to sleep.
 const NOTE_LASTS: Duration = Duration::from_millis(10);
-/// How long a ticket lasts that is not used.
-const UNUSED: Duration = Duration::from_millis(10);
 
 /// An attempt of this thread to take the write lock that was refused.
 struct Refused {
@@ -57,6 +55,11 @@ impl Attempts {
     pub fn another(before: Option<Attempts>, now: Instant) -> Attempts {
         let in_a_row = before.filter(|before| now.saturating_duration_since(before.last) < 2 * LONGEST_SLEEP);
         Attempts { first: in_a_row.map_or(now, |before| before.first), last: now }
+    }
+
+    /// The time of the first.
+    pub fn first(self) -> Instant {
+        self.first
     }
 }
 
@@ -93,7 +96,7 @@ pub(crate) fn sleeps_in_queue(time: Duration) -> bool {
         return false;
     }
     let begun = Instant::now();
-    let has_turn = refused.queue.await_turn(refused.writer, refused.since, time, UNUSED);
+    let has_turn = refused.queue.await_turn(refused.writer, refused.since, time, UNUSED_TURN);
     has_turn || begun.elapsed() >= time
 }
 

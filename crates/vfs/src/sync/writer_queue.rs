@@ -20,9 +20,12 @@
 //! 4. Those that wait stand in the order in which they were first refused, however often they have given up meanwhile. One whose
 //!    ticket was taken before it woke stands there again.
 //! 5. The first that waits is told where the ticket is free, or has got an end.
+//! 6. Where syncs take long, one that waits for a sync is the first behind it (`aside`), and others let it go first (`round`).
 
 use crate::stats::{Stats, StatsPage};
 use crate::sync::waiting::{Threads, Waits};
+use aside::Aside;
+use round::Round;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,6 +38,9 @@ const FAIRNESS: Duration = Duration::from_micros(500);
 const SPIN: Duration = Duration::from_micros(60);
 /// Most writers that look at the same time. More would take the processors from the one that writes.
 const MOST_SPINNING: usize = 4;
+
+/// How long a turn lasts that is not used.
+pub(crate) const UNUSED_TURN: Duration = Duration::from_millis(10);
 
 /// A connection that writes.
 pub type WriterId = u64;
@@ -59,13 +65,22 @@ struct WriterQueueState<S: Waits> {
     /// The ticket, while a writer holds it.
     ticket: Option<Ticket<S>>,
     waiting: VecDeque<Waiting<S>>,
+    /// Writers that stand aside, in the order in which they have come.
+    aside: Vec<Aside<S>>,
+    round: Round<S>,
     /// Writers that look for the end of the ticket, and have not gone to sleep.
     spinning: usize,
 }
 
 impl<S: Waits> Default for WriterQueueState<S> {
     fn default() -> WriterQueueState<S> {
-        WriterQueueState { ticket: None, waiting: VecDeque::new(), spinning: 0 }
+        WriterQueueState {
+            ticket: None,
+            waiting: VecDeque::new(),
+            aside: Vec::new(),
+            round: Round::default(),
+            spinning: 0,
+        }
     }
 }
 
@@ -292,6 +307,7 @@ impl<S: Waits> WriterQueue<S> {
             return;
         }
         state.ticket = None;
+        state.round.open();
         let Some(first) = state.waiting.front() else { return };
         let hands_over = !may_overtake(Some(elapsed::<S>(first.since)));
         state.tell_first();
@@ -332,5 +348,7 @@ impl Drop for ShownWait<'_> {
     }
 }
 
+mod aside;
+mod round;
 #[cfg(test)]
 mod tests;

@@ -41,11 +41,11 @@ impl InFlight<'_> {
         }
         let mut queue = self.group.queue.lock();
         if result.is_ok() {
-            let (queued, time) = (queue.pending.len(), self.begun.elapsed());
-            queue.commit_delay.note_sync(written, queued, time);
+            let time = self.begun.elapsed();
+            self.group.note_sync(&mut queue, written, time);
             queue.syncs.note_sync(written, time);
             if let Some(lsn) = queue.syncs.end(self.number) {
-                self.group.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
+                self.group.note_durable(lsn, &queue);
             }
         }
         drop(queue);

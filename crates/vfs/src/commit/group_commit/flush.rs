@@ -55,7 +55,7 @@ impl FlushInFlight<'_> {
         for flush in self.flushes.iter_mut().filter_map(Option::take) {
             flush.run().inspect_err(|error| self.group.latch.close(&error.to_string()))?;
         }
-        self.group.durable_lsn.fetch_max(self.up_to, Ordering::AcqRel);
+        self.group.note_durable(self.up_to, &self.group.queue.lock());
         Ok(())
     }
 }

@@ -26,9 +26,11 @@ use crate::commit::commit_queue::{Admission, CommitQueue, Pending, PendingForm, 
 use crate::commit::delta_start::DeltaStart;
 use crate::commit::log_writer::LogWriter;
 use crate::commit::pages_ahead::AheadPlace;
+use crate::commit::shared_syncs::{Counted, aside};
 use crate::commit::syncs_in_flight::SyncsInFlight;
 use crate::error::Result;
 use crate::stats::FallbackCause;
+use crate::sync::writer_queue::{UNUSED_TURN, WriterQueue};
 use crate::txn::wal_frames::{Transaction, WalFrames};
 use litefoot_storage::commit_log::{CommitLog, Writer};
 use litefoot_storage::file::{self, File, SyncLatch};
@@ -39,7 +41,7 @@ use litefoot_storage::wal_file::Whereabouts;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time between two looks for followers, in a delay that is not short.
@@ -66,8 +68,10 @@ pub(crate) struct GroupCommit {
     durable_lsn: AtomicU64,
     /// Threads that wait and keep writers back meanwhile: no follower can come.
     hurried: AtomicUsize,
+    is_long: AtomicBool,
     commit_log_size: u64,
     latch: Arc<SyncLatch>,
+    writer_queue: Arc<WriterQueue>,
     /// The commit log, for errors.
     path: PathBuf,
 }
@@ -80,7 +84,7 @@ impl GroupCommit {
         logged: usize,
         commit_log_size: usize,
         (writer, delta_start): (Writer, DeltaStart),
-        latch: Arc<SyncLatch>,
+        (latch, writer_queue): (Arc<SyncLatch>, Arc<WriterQueue>),
     ) -> GroupCommit {
         let path = commit_log.path().to_owned();
         let writer = LogWriter::new(redo, commit_log, logged, writer);
@@ -92,8 +96,10 @@ impl GroupCommit {
             committed_lsn: AtomicU64::new(0),
             durable_lsn: AtomicU64::new(0),
             hurried: AtomicUsize::new(0),
+            is_long: AtomicBool::new(false),
             commit_log_size: commit_log_size as u64,
             latch,
+            writer_queue,
             path,
         }
     }
@@ -208,14 +214,7 @@ impl GroupCommit {
 
     /// The same for a thread that keeps writers back meanwhile: a leader does not wait for followers then.
     pub fn wait_durable_at_once(&self, pages: CommitPages<'_>, lsn: u64) -> Result<()> {
-        struct Hurry<'a>(&'a AtomicUsize);
-        impl Drop for Hurry<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        self.hurried.fetch_add(1, Ordering::Relaxed);
-        let _hurry = Hurry(&self.hurried);
+        let _counted = Counted::in_(&self.hurried);
         self.wait_durable(pages, lsn)
     }
 
@@ -258,16 +257,23 @@ impl GroupCommit {
             }
             let begun = Instant::now();
             let result = self.write(pages, batch, durability);
-            if result.is_ok() && durability == Durability::Durable {
-                self.durable_lsn.fetch_max(up_to, Ordering::AcqRel);
-            }
             if durability == Durability::Durable {
                 let mut queue = self.queue.lock();
-                let queued = queue.pending.len();
-                queue.commit_delay.note_sync(written, queued, begun.elapsed());
+                self.note_sync(&mut queue, written, begun.elapsed());
+                if result.is_ok() {
+                    self.note_durable(up_to, &queue);
+                }
             }
             drop(leads);
             result?;
+        }
+    }
+
+    /// Transactions up to `lsn` are durable. Where all are, a writer that has stood aside for that is next.
+    fn note_durable(&self, lsn: u64, queue: &CommitQueue) {
+        self.durable_lsn.fetch_max(lsn, Ordering::AcqRel);
+        if self.is_long() && self.not_durable().is_none() {
+            self.writer_queue.call_back(UNUSED_TURN, queue.commit_delay.expected());
         }
     }
 
@@ -296,6 +302,29 @@ impl GroupCommit {
         WriterGuard { latch: &self.latch, writer: self.writer.lock() }
     }
 
+    /// Syncs seem to take long.
+    #[cfg(test)]
+    pub fn seem_long(&self) {
+        let mut queue = self.queue.lock();
+        queue.commit_delay.seem_long();
+        self.is_long.store(queue.commit_delay.is_long(), Ordering::Relaxed);
+    }
+
+    /// A transaction seems to be committed, and waits for its sync; answers its LSN.
+    #[cfg(test)]
+    pub fn seem_committed(&self) -> u64 {
+        let mut queue = self.queue.lock();
+        queue.last_lsn += 1;
+        self.committed_lsn.fetch_max(queue.last_lsn, Ordering::AcqRel);
+        queue.last_lsn
+    }
+
+    /// True while somebody syncs.
+    #[cfg(test)]
+    pub fn has_leader(&self) -> bool {
+        self.queue.lock().has_leader
+    }
+
     /// The answer of `look` at the log writer.
     #[cfg(test)]
     pub fn with_writer<T>(&self, look: impl FnOnce(&mut LogWriter) -> T) -> T {
@@ -304,18 +333,16 @@ impl GroupCommit {
 
     /// Commit delay: waits shortly for as many followers as the last sync had (PostgreSQL: `commit_delay`).
     fn await_followers<'a>(&'a self, mut queue: MutexGuard<'a, CommitQueue>) -> MutexGuard<'a, CommitQueue> {
-        let pending = queue.pending.len();
         let is_hurried = || self.hurried.load(Ordering::Relaxed) > 0;
         if queue.syncs.is_flying() || is_hurried() {
             return queue;
         }
-        let Some(delay) = queue.commit_delay.before_sync(pending) else { return queue };
         let begun = Instant::now();
-        while !queue.commit_delay.is_complete(queue.pending.len()) && !is_hurried() {
-            if begun.elapsed() >= delay {
-                if queue.pending.len() == pending {
-                    queue.commit_delay.note_miss();
-                }
+        let waiting = self.waiting(&queue);
+        let Some(mut delay) = queue.commit_delay.before_sync(waiting, begun) else { return queue };
+        while !is_hurried() {
+            let waiting = self.waiting(&queue);
+            if !queue.commit_delay.goes_on(&mut delay, waiting, Instant::now()) {
                 break;
             }
             drop(queue);
@@ -327,6 +354,23 @@ impl GroupCommit {
             queue = self.queue.lock();
         }
         queue
+    }
+
+    /// Transactions that wait for a sync, and writers that stand aside for it.
+    fn waiting(&self, queue: &CommitQueue) -> usize {
+        queue.pending.len() + aside(&self.writer_queue, self.is_long())
+    }
+
+    /// True where a sync takes long, so that it pays to let others wait for it together.
+    pub fn is_long(&self) -> bool {
+        self.is_long.load(Ordering::Relaxed)
+    }
+
+    /// A sync has ended that took `time`, and wrote `written` transactions.
+    fn note_sync(&self, queue: &mut CommitQueue, written: usize, time: Duration) {
+        let queued = self.waiting(queue);
+        queue.commit_delay.note_sync(written, queued, time);
+        self.is_long.store(queue.commit_delay.is_long(), Ordering::Relaxed);
     }
 
     /// Writes transactions of the queue.

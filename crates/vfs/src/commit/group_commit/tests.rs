@@ -47,6 +47,25 @@ fn a_transaction_that_was_written_out_is_not_durable() {
 }
 
 #[test]
+fn one_that_stands_aside_is_called_back_behind_a_long_sync_and_a_leader_counts_it() {
+    for long in [true, false] {
+        let logs = logs();
+        if long {
+            logs.group.seem_long();
+        }
+        let queue = logs.db.writer_queue().clone();
+        let _aside = queue.stand_aside(9, Instant::now());
+        let transaction = logs.write(&[(2, 1), (3, 0)], 4);
+        let lsn = enqueue(&logs, transaction).unwrap();
+        assert_eq!(logs.group.waiting(&logs.group.queue.lock()), if long { 2 } else { 1 });
+        logs.group.note_durable(0, &logs.group.queue.lock());
+        assert!(!queue.has_turn(9), "not everything is durable");
+        logs.group.wait_durable(logs.pages(), lsn).unwrap();
+        assert_eq!(queue.has_turn(9), long);
+    }
+}
+
+#[test]
 fn all_followers_are_served() {
     let logs = logs();
     let durable = AtomicUsize::new(0);

@@ -9,6 +9,7 @@ use crate::txn::of_test::PlainTarget;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{FileKind, Medium, Operation};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A database of four pages, and its log.
 fn database(medium: &SimMedium) -> (Arc<PlainTarget>, Arc<RollbackRedoLog>) {
@@ -58,6 +59,46 @@ fn a_sync_that_had_nothing_to_do_tells_nothing_of_the_next_one() {
     commit(&target, &log, 15, &[(3, 3)]);
     syncs.await_durable(&log, db, syncs.unsettled().unwrap()).unwrap();
     assert_eq!((syncs.unsettled(), syncs.expected()), (None, 2), "the commit behind it has synced the log");
+}
+
+#[test]
+fn a_leader_waits_for_nobody_where_a_long_sync_keeps_others_back() {
+    for (long, at_once, waits) in [(true, true, false), (true, false, true), (false, true, true)] {
+        let medium = SimMedium::new();
+        let (target, log) = database(&medium);
+        let (db, syncs) = (target.db(), log.syncs());
+        commit(&target, &log, 11, &[(2, 2)]);
+        append(&target, &log, 12);
+        if long {
+            syncs.seem_long();
+        }
+        append(&target, &log, 13);
+        syncs.await_durable(&log, db, 2).unwrap();
+        append(&target, &log, 14);
+        if at_once { syncs.await_durable_at_once(&log, db, 3) } else { syncs.await_durable(&log, db, 3) }
+            .unwrap();
+        assert_eq!(syncs.has_missed(), waits, "long: {long}, at once: {at_once}");
+    }
+}
+
+#[test]
+fn one_that_stands_aside_is_called_back_behind_a_long_shared_sync() {
+    for long in [true, false] {
+        let medium = SimMedium::new();
+        let (target, log) = database(&medium);
+        let (db, syncs) = (target.db(), log.syncs());
+        commit(&target, &log, 11, &[(2, 2)]);
+        if long {
+            syncs.seem_long();
+        }
+        let _aside = db.writer_queue().stand_aside(9, Instant::now());
+        append(&target, &log, 12);
+        syncs.call_back(db, (1, Duration::ZERO));
+        assert!(!db.writer_queue().has_turn(9), "not everything is durable");
+        syncs.await_durable(&log, db, syncs.unsettled().unwrap()).unwrap();
+        assert_eq!(db.writer_queue().has_turn(9), long);
+        assert_eq!(syncs.expected(), if long { 2 } else { 1 });
+    }
 }
 
 /// The first byte of each page, as a reader sees it.

@@ -110,7 +110,14 @@ impl Wal {
         db.file_end().note_needed(frames.database_bytes());
         let (logged, budget) = (frames.committed(), options.commit_log_size);
         let start = DeltaStart::new(options.commit_log == CommitLogForm::Deltas);
-        let commits = GroupCommit::new(redo, commit_log, logged, budget, (db.writer(), start), latch.clone());
+        let commits = GroupCommit::new(
+            redo,
+            commit_log,
+            logged,
+            budget,
+            (db.writer(), start),
+            (latch.clone(), db.writer_queue().clone()),
+        );
         Ok(Wal {
             path,
             frames: RwLock::new(frames),
@@ -387,6 +394,17 @@ impl Wal {
     /// The LSN that a new reader must wait for.
     pub fn not_durable(&self) -> Option<u64> {
         self.commits.not_durable()
+    }
+
+    /// Its commits.
+    #[cfg(test)]
+    pub(crate) fn commits(&self) -> &GroupCommit {
+        &self.commits
+    }
+
+    /// True where a sync takes long, so that it pays to let others wait for it together.
+    pub fn is_long(&self) -> bool {
+        self.commits.is_long()
     }
 
     /// Makes everything committed durable in the redo log, before the database file is written in place. So a power cut

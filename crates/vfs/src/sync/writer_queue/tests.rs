@@ -215,3 +215,106 @@ fn nobody_waits_for_itself_or_without_end() {
     writer_queue.leave_unless_writing(0);
     assert!(writer_queue.may_write(1));
 }
+
+#[test]
+fn a_writer_that_stands_aside_is_the_first_once_it_is_called() {
+    let queue = Arc::new(<WriterQueue>::default());
+    let now = Instant::now();
+    assert!(queue.await_turn(1, now, LONG, LONG));
+    let later = queue.stand_aside(1, now + FAIRNESS);
+    assert!(may_write_elsewhere(&queue, 9), "it has given up its turn");
+    let first = queue.stand_aside(2, now);
+    assert_eq!(queue.aside(), 2);
+    queue.enter(3, LONG);
+    queue.writes(3);
+    queue.call_back(LONG, (0, LONG));
+    assert!(queue.has_turn(3), "one that writes goes on");
+    queue.leave(3);
+    queue.call_back(LONG, (0, LONG));
+    assert!(queue.has_turn(2) && !may_write_elsewhere(&queue, 1), "it was the first");
+    drop(first);
+    queue.leave(2);
+    queue.call_back(LONG, (0, LONG));
+    assert!(queue.has_turn(1));
+    drop(later);
+    queue.leave(1);
+    queue.call_back(LONG, (0, LONG));
+    assert!(queue.aside() == 0 && may_write_elsewhere(&queue, 9));
+}
+
+#[test]
+fn a_writer_that_has_begun_to_write_does_not_give_that_up_where_it_stands_aside() {
+    let queue = Arc::new(<WriterQueue>::default());
+    queue.enter(1, LONG);
+    queue.writes(1);
+    let _aside = queue.stand_aside(1, Instant::now());
+    assert!(!may_write_elsewhere(&queue, 2));
+}
+
+/// A round of three writers that wait for so long.
+fn begin_round(queue: &WriterQueue, within: Duration) {
+    queue.call_back(LONG, (3, within));
+}
+
+fn wait_until_held(queue: &WriterQueue, count: usize) {
+    while queue.state.lock().round.waiting.len() < count {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn one_that_goes_first_does_not_wait_and_others_wait_until_all_have_come_or_a_turn_has_ended() {
+    for is_complete in [true, false] {
+        let queue = Arc::new(<WriterQueue>::default());
+        queue.come(true);
+        begin_round(&queue, LONG);
+        std::thread::scope(|scope| {
+            for count in 1..=2 {
+                scope.spawn(|| queue.come(false));
+                wait_until_held(&queue, count);
+            }
+            if is_complete {
+                // It goes on at once, and is the third.
+                queue.come(true);
+            } else {
+                assert!(queue.await_turn(9, Instant::now(), LONG, LONG));
+                queue.leave(9);
+            }
+            let round = &queue.state.lock().round;
+            assert!(round.until.is_none() && round.waiting.is_empty());
+        });
+    }
+}
+
+#[test]
+fn nobody_waits_for_long_or_where_nobody_has_gone_first_lately() {
+    let queue = <WriterQueue>::default();
+    begin_round(&queue, LONG);
+    assert!(queue.state.lock().round.until.is_none());
+    queue.come(true);
+    begin_round(&queue, Duration::ZERO);
+    queue.come(false);
+    queue.come(true);
+    for _ in 0..16 {
+        assert!(queue.state.lock().round.until.is_none());
+        begin_round(&queue, LONG);
+        assert!(queue.state.lock().round.until.is_some());
+        queue.state.lock().round.open();
+    }
+    begin_round(&queue, LONG);
+    assert!(queue.state.lock().round.until.is_none());
+}
+
+#[test]
+fn those_that_stand_aside_have_come() {
+    let queue = <WriterQueue>::default();
+    queue.come(true);
+    let mut aside: Vec<_> = (0..3).map(|n| queue.stand_aside(n, Instant::now())).collect();
+    begin_round(&queue, LONG);
+    assert!(queue.state.lock().round.until.is_none());
+    aside.pop();
+    begin_round(&queue, LONG);
+    assert!(queue.state.lock().round.until.is_some());
+    queue.come(false);
+    assert!(queue.state.lock().round.until.is_none(), "it was the third");
+}

@@ -1,6 +1,9 @@
 //! Commits that share a sync, of members and of the owner's own: what others see meanwhile, and what a power cut leaves.
 
 use super::*;
+use crate::commit::wal::Wal;
+use crate::sync::refused_writer::Attempts;
+use std::time::Instant;
 
 /// Who comes behind a commit that has given its lock up, and is not durable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,4 +237,166 @@ fn a_shared_sync_that_fails_fails_each_commit_that_waits_for_it() {
     let reads = other.ask(Operation::Begin, FileOf::Main, (0, 0), &[0, 0]);
     assert!(reads.is_err(), "it would see what is not durable");
     assert_eq!(other.0.main().unwrap().connection_state().unwrap().reader_slot.level(), Level::None);
+}
+
+/// Looks at one that waits for a commit of another's, while that is on its way to the medium: the lock that it has, and whether it has the turn.
+fn while_one_waits(
+    database: &OpenDatabase,
+    waits: impl FnOnce() + Send,
+    level: impl Fn() -> Level,
+) -> (Level, bool) {
+    let seen = std::thread::scope(|scope| {
+        let (thread, seen) = database.rollback_log().with_state(|_| {
+            // The sync needs the log.
+            let thread = scope.spawn(waits);
+            while !database.rollback_log().syncs().has_leader() {
+                std::thread::yield_now();
+            }
+            (thread, (level(), !database.writer_queue().may_write(u64::MAX)))
+        });
+        thread.join().unwrap();
+        seen
+    });
+    assert!(database.rollback_log().syncs().unsettled().is_none());
+    seen
+}
+
+/// A member with commits of its own, and one that was appended and waits for its sync; syncs are long, or not.
+fn with_appended(long: bool) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
+    let (vfs, database, mut one) = held_group();
+    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
+    for filler in [3, 5, 2, 4] {
+        begin_to_write(&mut one);
+        commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags).unwrap();
+    }
+    begin_to_write(&mut one);
+    let message = batch(2 * PAGE as u64, &[(2, 7)]);
+    let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
+    assert!(one.0.commit_and_release(&call).unwrap().1.is_some());
+    if long {
+        database.rollback_log().syncs().seem_long();
+    }
+    (vfs, database, one)
+}
+
+#[test]
+fn one_that_waits_for_a_long_sync_before_it_reads_keeps_nobody_from_committing() {
+    for (long, shows, was_refused, expected) in [
+        (true, Shows::Always, false, (Level::None, false)),
+        (true, Shows::Begun, false, (Level::None, false)),
+        (true, Shows::Begun, true, (Level::None, false)),
+        (false, Shows::Always, false, (Level::Shared, false)),
+        (false, Shows::Begun, false, (Level::Reserved, true)),
+    ] {
+        let (vfs, database, _one) = with_appended(long);
+        let mut other = member(&vfs, &database);
+        let main = other.0.main().unwrap();
+        main.refused = was_refused.then(|| Attempts::another(None, Instant::now()));
+        let connection = main.connection_state().unwrap().clone();
+        let begins = || drop(begin(&mut other, Moment::default(), shows));
+        let seen = while_one_waits(&database, begins, || connection.reader_slot.level());
+        assert_eq!(seen, expected, "long: {long}, {shows:?}, refused before: {was_refused}");
+        let reached = if shows == Shows::Begun { Level::Reserved } else { Level::Shared };
+        assert_eq!(connection.reader_slot.level(), reached);
+        other.main(Operation::Unlock, Level::None as u64, 0);
+    }
+}
+
+#[test]
+fn a_members_statement_that_shows_nothing_waits_for_no_sync() {
+    for long in [true, false] {
+        let (vfs, database, _one) = with_appended(long);
+        let mut other = member(&vfs, &database);
+        begin(&mut other, Moment::default(), Shows::Outcome);
+        assert!(database.rollback_log().syncs().unsettled().is_some());
+        other.main(Operation::Unlock, Level::None as u64, 0);
+    }
+}
+
+#[test]
+fn a_statement_of_the_owners_own_takes_its_turn_before_it_reads_where_syncs_are_long() {
+    for long in [true, false] {
+        let (_vfs, database, _one) = with_appended(long);
+        let mut own = own(&database);
+        own.lock(Level::Shared).unwrap();
+        assert_eq!(database.writer_queue().has_turn(own.id), long);
+        assert!(database.rollback_log().syncs().unsettled().is_some(), "it shows nothing yet");
+        own.unlock(Level::None).unwrap();
+        assert!(!own.try_share() || !long);
+        own.unlock(Level::None).unwrap();
+        // Another one has its turn: that is told where the lock of a writer is asked for.
+        database.writer_queue().enter(u64::MAX, Duration::ZERO);
+        database.writer_queue().writes(u64::MAX);
+        own.lock(Level::Shared).unwrap();
+        assert!(!database.writer_queue().has_turn(own.id));
+        own.unlock(Level::None).unwrap();
+    }
+}
+
+/// A member in WAL mode beside a commit that waits for its sync; syncs are long, or not.
+fn beside_committed(long: bool) -> (Arc<OpenDatabase>, Arc<Wal>, Member) {
+    let (vfs, database) = group();
+    let member = member_in_wal_mode(&vfs, &database);
+    let wal = database.wal().unwrap();
+    if long {
+        wal.commits().seem_long();
+    }
+    wal.commits().seem_committed();
+    database.db().shared().note_durability_wanted();
+    (database, wal, member)
+}
+
+impl Member {
+    /// Asks for a read slot for such a statement.
+    fn lock_to_read(&mut self, shows: Shows) {
+        let statement = statement::encode(false, MembersStatement { is_autocommit: true, shows });
+        self.ask(Operation::ShmLock, FileOf::Main, (READ_SLOTS as u64 + 1, 1), &[statement]).unwrap();
+    }
+}
+
+#[test]
+fn in_wal_mode_a_turn_is_given_up_for_a_long_sync_only() {
+    for long in [true, false] {
+        let (database, wal, mut member) = beside_committed(long);
+        std::thread::scope(|scope| {
+            let (waits, has_turn) = wal.commits().with_writer(|_| {
+                // The sync needs the log.
+                let waits = scope.spawn(|| member.take_turn(Shows::Begun));
+                while !wal.commits().has_leader() {
+                    std::thread::yield_now();
+                }
+                (waits, !database.writer_queue().may_write(u64::MAX))
+            });
+            assert_eq!(has_turn, !long);
+            assert!(waits.join().unwrap() && wal.not_durable().is_none());
+        });
+    }
+}
+
+#[test]
+fn in_wal_mode_a_statement_that_begins_waits_for_a_long_sync_before_it_reads() {
+    for (long, shows, waits) in
+        [(true, Shows::Begun, true), (false, Shows::Begun, false), (true, Shows::Outcome, false)]
+    {
+        let (_database, wal, mut member) = beside_committed(long);
+        member.lock_to_read(shows);
+        assert_eq!(wal.not_durable().is_none(), waits, "long: {long}, {shows:?}");
+    }
+}
+
+#[test]
+fn in_wal_mode_a_statement_owes_its_wait_to_its_end_where_it_has_its_turn_and_syncs_are_long() {
+    for long in [true, false] {
+        let (_database, wal, mut member) = beside_committed(long);
+        assert!(member.take_turn(Shows::Outcome) && wal.not_durable().is_some());
+        // No mark was free for a seat: SQLite has moved one, and asks its owner.
+        member.lock_to_read(Shows::Outcome);
+        assert_eq!(wal.not_durable().is_some(), long);
+        member.main(Operation::ShmUnlock, WRITE_SLOT as u64, 1);
+        assert!(wal.not_durable().is_none(), "it ends without a commit");
+        let (_database, wal, mut member) = beside_committed(long);
+        assert!(member.take_turn(Shows::Outcome));
+        member.lock_to_read(Shows::Always);
+        assert!(wal.not_durable().is_none(), "another statement shows what it reads");
+    }
 }
