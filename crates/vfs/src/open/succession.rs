@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long others may not begin to write, so that members of the dead owner can come.
-const NEW_WRITERS_WAIT: Duration = Duration::from_millis(50);
+const NEW_WRITERS_WAIT: Duration = Duration::from_millis(100);
 /// How long the logs of the dead owner may be open behind the end of its streams.
 const LAST_CLOSES: Duration = Duration::from_millis(200);
 const GLANCE: Duration = Duration::from_millis(1);

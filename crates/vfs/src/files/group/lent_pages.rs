@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Pages that a connection asks for before it borrows the file. That takes some messages itself, and many a connection reads less.
 const PAGES_BEFORE: u32 = 16;
 /// How long processes without a transaction leave the file to those that have one.
-const FILE_LEFT_TO_HEIRS: Duration = Duration::from_millis(100);
+const FILE_LEFT_TO_HEIRS: Duration = Duration::from_millis(200);
 /// The time between two looks if one has taken it over.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long the end of a stream may come behind the death of its owner.
