@@ -34,6 +34,9 @@ const BALANCE_ROWS: u64 = 3000;
 const READ_EACH: i64 = 16;
 const CHANGE_EACH: i64 = 80;
 
+/// Owners that may die one after the other while a process reads for the first time.
+const MOST_LOST_OWNERS: u32 = 3;
+
 /// How many transactions are there in part.
 pub(super) const TORN: &str = "SELECT count(*) + (SELECT coalesce(sum(balance), 0) <> 0 FROM v) FROM w
      WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
@@ -172,12 +175,14 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
     let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
     let path = acknowledged(&plan.directory, writer);
     let mut log: File = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
-    // The beginning of a process meets locks as well.
+    // The beginning of a process meets locks as well, and owners that die.
     let first = "SELECT coalesce(max(n), 0) FROM r WHERE writer = ?1";
+    let mut lost_owners = 0;
     let mut n: i64 = loop {
         match db.query_row(first, [writer], |row| row.get(0)) {
             Ok(n) => break n,
             Err(error) if is_busy(&error) => {}
+            Err(error) if has_failed(&error) && lost_owners < MOST_LOST_OWNERS => lost_owners += 1,
             Err(error) => return Err(error.to_string()),
         }
     };
@@ -226,9 +231,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
             Ok(()) => log.write_all(format!("{n}\n").as_bytes()).map_err(text)?,
             Err(error) => {
                 failed += 1;
-                if plan.time.is_none()
-                    && error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure)
-                {
+                if plan.time.is_none() && has_failed(&error) {
                     let path = failures(&plan.directory, writer);
                     let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
                     writeln!(file, "{n} {error}").map_err(text)?;
@@ -294,6 +297,11 @@ fn calls(db: &Connection) -> u64 {
     let text = db.query_row("PRAGMA litefoot_stats", [], |row| row.get::<_, String>(0)).unwrap_or_default();
     let value = |line: &str| line.strip_prefix("member_calls|")?.parse().ok();
     text.lines().find_map(value).unwrap_or(0)
+}
+
+/// True where a transaction has failed with its owner.
+fn has_failed(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure)
 }
 
 /// Transactions refused, or failed with their owner.
