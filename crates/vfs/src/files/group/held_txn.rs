@@ -8,7 +8,7 @@
 //!
 //! # When a transaction is not held here
 //! The owner says with the lock whether it may be: not in WAL mode, not beside strangers, not where a journal waits, not in an empty database. One
-//! that grows beyond [`MOST_HELD`], that spans several databases, or that finds strangers when it is to write, is *carried*: what is here goes to the owner in
+//! that grows beyond [`most_held`], that spans several databases, or that finds strangers when it is to write, is *carried*: what is here goes to the owner in
 //! the order in which SQLite has written it, and each further call does.
 //!
 //! # Invariants
@@ -21,6 +21,7 @@ use crate::files::group::batch::{Batch, encode_page};
 use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
 use crate::files::group::protocol::{Call, FileOf, MORE, Operation};
+use crate::options::Options;
 use crate::sync::heirs::Since;
 use litefoot_storage::rollback_journal::MAGIC;
 use std::collections::BTreeMap;
@@ -28,19 +29,30 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 /// Most bytes of pages, and of the journal, that are held. There is one writer at a time, so that this is for one process of a group.
-pub(super) const MOST_HELD: usize = 16 << 20;
+const MOST_HELD: usize = 16 << 20;
 /// Bytes of pages that a message has, about. A journal keeps so many between transactions.
 const MOST_OF_A_MESSAGE: usize = 512 << 10;
 
+/// Most bytes of pages, and of the journal, that are held: no more than the application lets the buffer pool have.
+pub(super) fn most_held(options: &Options) -> usize {
+    options.buffer_pool_size.map_or(MOST_HELD, |bytes| bytes.clamp(MOST_OF_A_MESSAGE, MOST_HELD))
+}
+
 /// The journal of a held transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HeldJournal {
     pub bytes: Vec<u8>,
     /// SQLite's flags of its open.
     pub flags: c_int,
+    /// Most bytes.
+    most: usize,
 }
 
 impl HeldJournal {
+    pub(super) fn new(flags: c_int, most: usize) -> HeldJournal {
+        HeldJournal { bytes: Vec::new(), flags, most }
+    }
+
     /// Reads from an offset; answers how many bytes there were. The others are zeros.
     pub(super) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
         let there = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default();
@@ -58,24 +70,18 @@ impl HeldJournal {
 
     /// Writes; `false` where the journal would be too large.
     pub(super) fn write(&mut self, buf: &[u8], offset: u64) -> bool {
-        let Some(at) = usize::try_from(offset).ok().filter(|at| *at <= MOST_HELD - buf.len().min(MOST_HELD))
-        else {
-            return false;
-        };
-        let end = at + buf.len();
-        if end > MOST_HELD {
-            return false;
-        }
+        let end = usize::try_from(offset).ok().and_then(|at| at.checked_add(buf.len()));
+        let Some(end) = end.filter(|end| *end <= self.most) else { return false };
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);
         }
-        self.bytes[at..end].copy_from_slice(buf);
+        self.bytes[end - buf.len()..end].copy_from_slice(buf);
         true
     }
 
     /// Cuts, or extends; `false` where the journal would be too large.
     pub(super) fn set_len(&mut self, len: u64) -> bool {
-        let Some(len) = usize::try_from(len).ok().filter(|len| *len <= MOST_HELD) else { return false };
+        let Some(len) = usize::try_from(len).ok().filter(|len| *len <= self.most) else { return false };
         self.bytes.resize(len, 0);
         if len == 0 {
             self.bytes.shrink_to(MOST_OF_A_MESSAGE);
@@ -101,11 +107,14 @@ pub(super) struct HeldPages {
     /// The shortest that it has been: what is behind it and not among the pages is zeros.
     pub least: u64,
     pub sync_wanted: bool,
+    /// Most bytes of pages, and of the journal.
+    pub most: usize,
 }
 
 impl HeldPages {
-    pub(super) fn new(page_bytes: usize, len: u64) -> HeldPages {
-        HeldPages { page_bytes, pages: BTreeMap::new(), len, base_len: len, least: len, sync_wanted: false }
+    pub(super) fn new(page_bytes: usize, len: u64, most: usize) -> HeldPages {
+        let pages = BTreeMap::new();
+        HeldPages { page_bytes, pages, len, base_len: len, least: len, sync_wanted: false, most }
     }
 
     /// Bytes of the database before the transaction.
@@ -132,7 +141,7 @@ impl HeldPages {
         else {
             return false;
         };
-        if (self.pages.len() + 1) * (self.page_bytes + 4) > MOST_HELD && !self.pages.contains_key(&number) {
+        if (self.pages.len() + 1) * (self.page_bytes + 4) > self.most && !self.pages.contains_key(&number) {
             return false;
         }
         self.pages.insert(number, buf.into());
@@ -246,17 +255,18 @@ mod tests {
     use super::*;
 
     const PAGE: usize = 512;
+    const MOST: usize = 600 << 10;
 
     #[test]
     fn a_journal_in_memory_is_a_file_up_to_its_limit() {
-        let mut journal = HeldJournal::default();
+        let mut journal = HeldJournal::new(0, MOST);
         assert!(journal.write(b"abc", 2));
         let mut found = [9; 4];
         assert_eq!((journal.read(&mut found, 1), found), (4, [0, b'a', b'b', b'c']));
         assert_eq!((journal.read(&mut found, 4), found), (1, [b'c', 0, 0, 0]));
         assert_eq!((journal.read(&mut found, u64::MAX), found), (0, [0; 4]));
         let with_super =
-            HeldJournal { bytes: [&MAGIC[..], b"name", &MAGIC].concat(), ..HeldJournal::default() };
+            HeldJournal { bytes: [&MAGIC[..], b"name", &MAGIC].concat(), ..HeldJournal::new(0, MOST) };
         let read = |offset| {
             let mut found = [9; 8];
             with_super.read(&mut found, offset);
@@ -264,20 +274,28 @@ mod tests {
         };
         assert_eq!((read(0), read(12)), (MAGIC, [0; 8]), "no super-journal is looked for");
         assert!(journal.set_len(3) && journal.bytes == [0, 0, b'a']);
-        let most = MOST_HELD as u64;
+        let most = MOST as u64;
         assert!(
             journal.write(b"z", most - 1)
                 && !journal.write(b"zz", most - 1)
                 && !journal.write(b"z", u64::MAX)
         );
-        assert!(
-            !journal.write(&vec![0; MOST_HELD + 1], 0) && !journal.set_len(most + 1) && journal.set_len(most)
-        );
+        assert!(!journal.write(&vec![0; MOST + 1], 0) && !journal.set_len(most + 1) && journal.set_len(most));
+    }
+
+    #[test]
+    fn no_more_is_held_than_the_buffer_pool_may_have() {
+        for (pool, most) in [(None, 16), (Some(1 << 30), 16), (Some(3 << 20), 3)] {
+            let options = Options { buffer_pool_size: pool, ..Options::default() };
+            assert_eq!(most_held(&options), most << 20, "{pool:?}");
+        }
+        let options = Options { buffer_pool_size: Some(0), ..Options::default() };
+        assert_eq!(most_held(&options), 512 << 10);
     }
 
     #[test]
     fn whole_pages_are_held_and_nothing_else() {
-        let mut held = HeldPages::new(PAGE, 2 * PAGE as u64);
+        let mut held = HeldPages::new(PAGE, 2 * PAGE as u64, MOST);
         let at = |number: u64| (number - 1) * PAGE as u64;
         assert!(!held.has_changes());
         for (bytes, offset, is_held) in [
@@ -300,7 +318,7 @@ mod tests {
         assert!(held.set_len(at(2)) && held.has_changes());
         held.end(true);
         assert_eq!((held.len, held.has_changes()), (at(2), false));
-        let many = MOST_HELD / (PAGE + 4);
+        let many = MOST / (PAGE + 4);
         for number in 1..=many as u64 {
             assert!(held.write(&[7; PAGE], at(number)));
         }

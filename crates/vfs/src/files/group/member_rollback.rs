@@ -12,7 +12,7 @@ use crate::ffi::connection::Connection;
 use crate::files::durable_reads::Shows;
 use crate::files::early_release::committed_meanwhile;
 use crate::files::group::batch::News;
-use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn};
+use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn, most_held};
 use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
@@ -55,6 +55,7 @@ impl MemberFile {
 
     fn ask_to_begin(&mut self) -> Result<()> {
         let said = statement::encode(false, self.link.statement());
+        let most = most_held(&self.link.opening.options);
         let begun = self.begin(|this| {
             let mut txn = this.link.txn.lock();
             let Moment { epoch, commits } = txn.kept.moment();
@@ -72,7 +73,7 @@ impl MemberFile {
                 txn.kept.go_on(news.moment, news.page_bytes, news.changed().as_deref());
                 txn.kept.note_len(news.len);
                 news.pages.iter().for_each(|(number, page)| txn.kept.keep(number, page.into()));
-                txn.pages = Some(HeldPages::new(news.page_bytes, news.len));
+                txn.pages = Some(HeldPages::new(news.page_bytes, news.len, most));
                 Ok(())
             })
         });
@@ -347,10 +348,10 @@ impl Link {
     /// Opens the journal in memory, where the transaction is held; `false` where the owner has to be asked.
     pub(super) fn open_journal(&self, flags: c_int) -> bool {
         let mut txn = self.txn.lock();
-        if !txn.is_held() || !txn.is_reserved {
+        let Some(most) = txn.pages.as_ref().map(|pages| pages.most).filter(|_| txn.is_reserved) else {
             return false;
-        }
-        txn.journal = Some(HeldJournal { flags, ..HeldJournal::default() });
+        };
+        txn.journal = Some(HeldJournal::new(flags, most));
         txn.journal_deleted = false;
         true
     }

@@ -14,7 +14,7 @@ use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
 use crate::files::group::batch::News;
-use crate::files::group::held_txn::HeldPages;
+use crate::files::group::held_txn::{HeldPages, most_held};
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::member_rollback::unexpected;
 use crate::files::group::protocol::{HOLDS, Operation};
@@ -43,7 +43,7 @@ impl MemberFile {
             }
         }
         txn.end();
-        txn.pages = Some(HeldPages::new(page_bytes, len));
+        txn.pages = Some(HeldPages::new(page_bytes, len, most_held(&self.link.opening.options)));
         self.reads_by_seat = true;
         Ok(true)
     }
