@@ -107,14 +107,7 @@ fn with_owners(ends: &[Operation], member_does: impl FnOnce(&Arc<Link>, &mut Mem
     let name = name_of(OsMedium.identity(&path).unwrap().unwrap());
     let listener = LocalListener::bind(&name).unwrap().unwrap();
     let flags = SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE;
-    let opening = Opening {
-        path: path.clone(),
-        flags,
-        options: Options::default(),
-        api: no_sqlite(),
-        read_only: false,
-        powersafe_overwrite: true,
-    };
+    let opening = opening_of(&path);
     std::thread::scope(|scope| {
         let last = (owners_vfs, database.clone());
         scope.spawn(|| serve_in_turn(&name, listener, ends, last));
@@ -191,18 +184,23 @@ fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to() {
     }
 }
 
-/// Another connection of the process may wait for a lock that this one has, and its stream with it.
-#[test]
-fn each_connection_of_a_process_asks_by_its_own_stream() {
-    let (vfs, path) = (vfs_on(Arc::new(OsMedium)), Path::new("/litefoot/app.db"));
-    let opening = Opening {
+/// An open of a file that is to be read and written, with the default options.
+fn opening_of(path: &Path) -> Opening {
+    Opening {
         path: path.to_owned(),
         flags: SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE,
         options: Options::default(),
         api: no_sqlite(),
         read_only: false,
         powersafe_overwrite: true,
-    };
+    }
+}
+
+/// Another connection of the process may wait for a lock that this one has, and its stream with it.
+#[test]
+fn each_connection_of_a_process_asks_by_its_own_stream() {
+    let (vfs, path) = (vfs_on(Arc::new(OsMedium)), Path::new("/litefoot/app.db"));
+    let opening = opening_of(path);
     let name = format!("litefoot-streams-{}", std::process::id());
     let listener = LocalListener::bind(&name).unwrap().unwrap();
     let connections = [1, 2, 3].map(|number| {
@@ -290,14 +288,7 @@ fn asked_for_exclusive(
     let (vfs, path) = (vfs_on(Arc::new(OsMedium)), Path::new("/litefoot/spills.db"));
     let name = format!("litefoot-spills-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
     let listener = LocalListener::bind(&name).unwrap().unwrap();
-    let opening = Opening {
-        path: path.to_owned(),
-        flags: SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_READWRITE,
-        options: Options::default(),
-        api: no_sqlite(),
-        read_only: false,
-        powersafe_overwrite: true,
-    };
+    let opening = opening_of(path);
     let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), path));
     let socket = listener.accept().unwrap();
     let owner = std::thread::spawn(move || refuse_exclusive(&socket));

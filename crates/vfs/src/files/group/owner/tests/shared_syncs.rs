@@ -25,6 +25,24 @@ fn begin_to_write(member: &mut Member) {
     member.main(Operation::Lock, Level::Exclusive as u64, 0);
 }
 
+/// Commits page 2 up to the sync that it may share; answers what it owes.
+fn append(member: &mut Member, filler: u8) -> Option<u64> {
+    begin_to_write(member);
+    let message = batch(2 * PAGE as u64, &[(2, filler)]);
+    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
+    let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
+    member.0.commit_and_release(&call).unwrap().1
+}
+
+/// The same behind other commits. The first ones have a journal of their own (`commit/kept_journal`), and the next one begins the log.
+fn append_behind_others(member: &mut Member) -> Option<u64> {
+    for filler in [3, 5, 2, 4] {
+        begin_to_write(member);
+        commit(member, 2 * PAGE as u64, &[(2, filler)], SYNC_WANTED | HAS_JOURNAL | RELEASES).unwrap();
+    }
+    append(member, 7)
+}
+
 /// It comes: a member, or a checkpoint.
 fn come(next: Next, other: &mut Member, database: &OpenDatabase) {
     match next {
@@ -60,16 +78,7 @@ fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
     for (next, expected) in CASES {
         let medium = SimMedium::new();
         let (vfs, database, mut one) = held_group_on(&medium);
-        let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
-        // The first ones have a journal of their own (`commit/kept_journal`), and the next one begins the log.
-        for filler in [3, 5, 2, 4] {
-            begin_to_write(&mut one);
-            commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags).unwrap();
-        }
-        begin_to_write(&mut one);
-        let message = batch(2 * PAGE as u64, &[(2, 7)]);
-        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
-        let (_, owed) = one.0.commit_and_release(&call).unwrap();
+        let owed = append_behind_others(&mut one);
         assert!(owed.is_some() && owed == database.rollback_log().syncs().unsettled());
         let mut other = member(&vfs, &database);
         come(next, &mut other, &database);
@@ -218,13 +227,9 @@ fn sqlite_goes_on_behind_a_lock_that_was_given_up_where_nobody_has_committed() {
 fn a_shared_sync_that_fails_fails_each_commit_that_waits_for_it() {
     let medium = SimMedium::new();
     let (vfs, database, mut one) = held_group_on(&medium);
-    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
     let mut owed = None;
     for filler in [3, 5, 2, 4, 6, 7] {
-        begin_to_write(&mut one);
-        let message = batch(2 * PAGE as u64, &[(2, filler)]);
-        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
-        owed = one.0.commit_and_release(&call).unwrap().1;
+        owed = append(&mut one, filler);
     }
     let last = owed.unwrap();
     assert!(last > 1, "several wait");
@@ -264,15 +269,7 @@ fn while_one_waits(
 /// A member with commits of its own, and one that was appended and waits for its sync; syncs are long, or not.
 fn with_appended(long: bool) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     let (vfs, database, mut one) = held_group();
-    let flags = SYNC_WANTED | HAS_JOURNAL | RELEASES;
-    for filler in [3, 5, 2, 4] {
-        begin_to_write(&mut one);
-        commit(&mut one, 2 * PAGE as u64, &[(2, filler)], flags).unwrap();
-    }
-    begin_to_write(&mut one);
-    let message = batch(2 * PAGE as u64, &[(2, 7)]);
-    let call = Call::new(Operation::Commit, FileOf::Main, flags, 0).with(&message);
-    assert!(one.0.commit_and_release(&call).unwrap().1.is_some());
+    assert!(append_behind_others(&mut one).is_some());
     if long {
         database.rollback_log().syncs().seem_long();
     }
