@@ -76,7 +76,7 @@ impl Process {
         }
     }
 
-    fn open_descriptors(&self, path: &Path) -> usize {
+    pub(crate) fn open_descriptors(&self, path: &Path) -> usize {
         let there = std::fs::metadata(path).unwrap();
         let is_open = |entry: &std::io::Result<std::fs::DirEntry>| {
             let found = std::fs::metadata(entry.as_ref().unwrap().path());

@@ -12,6 +12,7 @@
 //! | `knocks` | how processes come to an owner that is alone |
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
+//! | `requests` | a connection for each request |
 //! | `spilling` | transactions that do not fit their caches, beside readers |
 //! | `strangers` | programs that do not belong to the group |
 
@@ -23,6 +24,7 @@ mod heirs;
 mod kit;
 mod knocks;
 mod reading;
+mod requests;
 mod seats;
 mod spilling;
 mod strangers;
@@ -47,6 +49,9 @@ fn another_process() {
     let writer: i64 = std::env::var("GROUP_WRITER").unwrap().parse().unwrap();
     if work == "open again" {
         return open_again_and_again(&path, writer);
+    }
+    if work == "obey anew" {
+        return obey_anew(&path);
     }
     let (_vfs, db) = open(&path);
     if let Ok(sql) = std::env::var("GROUP_FIRST") {
@@ -87,6 +92,44 @@ fn open_again_and_again(path: &Path, writer: i64) {
         longest = longest.max(begun.elapsed());
     }
     println!("longest {}", longest.as_millis());
+}
+
+/// One statement a line, each by a connection of its own; behind `fork` in a child.
+fn obey_anew(path: &Path) {
+    let (vfs, db) = open(path);
+    drop(db);
+    println!("ready");
+    let request = |sql: &str| {
+        let db = vfs.open(path).map_err(|error| error.to_string())?;
+        let done = db.busy_timeout(Duration::from_secs(20)).and_then(|()| db.execute_batch(sql));
+        done.map_err(|error| error.to_string())
+    };
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let done = match line.strip_prefix("fork ") {
+            Some(sql) => in_child(|| request(sql).is_ok()),
+            None => request(&line),
+        };
+        match done {
+            Ok(()) => println!("done"),
+            Err(error) => println!("failed: {error}"),
+        }
+    }
+}
+
+/// Does something in a forked child.
+fn in_child(does: impl FnOnce() -> bool) -> Result<(), String> {
+    // SAFETY: the child takes no lock that another thread of this test may have, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = i32::from(!does());
+        // SAFETY: a plain system call.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: a plain system call on a child of this process.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if status == 0 { Ok(()) } else { Err(format!("the child has ended with {status}")) }
 }
 
 static ENDS: AtomicBool = AtomicBool::new(false);

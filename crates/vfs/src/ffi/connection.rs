@@ -61,6 +61,14 @@ unsafe impl Send for Connection {}
 // SAFETY: as above.
 unsafe impl Sync for Connection {}
 
+/// Which statements of a connection have started and not ended.
+enum OpenStatements {
+    None,
+    One(RunningStatement),
+    /// Several have, or there are many to be looked at.
+    Others,
+}
+
 impl Connection {
     /// True where this SQLite can move bindings from one statement to another.
     pub(crate) fn can_lend_bindings(self) -> bool {
@@ -167,33 +175,50 @@ impl Connection {
         }
     }
 
-    /// The statement that has started and not ended, where that is one; `None` as well where the connection has many statements to be
-    /// looked at.
-    pub(crate) fn only_open_statement(self) -> Option<RunningStatement> {
+    /// The statements that have started and not ended.
+    fn open_statements(self) -> OpenStatements {
         const MOST: usize = 64;
         let mut statement = std::ptr::null_mut();
-        let mut only = None;
+        let mut found = OpenStatements::None;
         for _ in 0..=MOST {
             // SAFETY: the connection is alive, and so are its statements while its thread is here.
             unsafe {
                 statement = (self.api.next_stmt)(self.raw, statement);
                 if statement.is_null() {
-                    return only;
+                    return found;
                 }
                 if (self.api.stmt_busy)(statement) != 0 {
-                    if only.is_some() {
-                        return None;
+                    if !matches!(found, OpenStatements::None) {
+                        return OpenStatements::Others;
                     }
-                    only = Some(RunningStatement::new(self.api, statement.cast()));
+                    found = OpenStatements::One(RunningStatement::new(self.api, statement.cast()));
                 }
             }
         }
-        None
+        OpenStatements::Others
+    }
+
+    /// The statement that has started and not ended, where that is one; `None` as well where the connection has many statements to be
+    /// looked at.
+    pub(crate) fn only_open_statement(self) -> Option<RunningStatement> {
+        match self.open_statements() {
+            OpenStatements::One(statement) => Some(statement),
+            OpenStatements::None | OpenStatements::Others => None,
+        }
     }
 
     /// True if one statement has started and not ended, and only reads. Where the connection has many statements that is not known.
     pub(crate) fn only_reads(self) -> bool {
         self.only_open_statement().is_some_and(RunningStatement::is_read_only)
+    }
+
+    /// The same, or if none has started: SQLite reads the schema then.
+    pub(crate) fn only_reads_or_prepares(self) -> bool {
+        match self.open_statements() {
+            OpenStatements::None => true,
+            OpenStatements::One(statement) => statement.is_read_only(),
+            OpenStatements::Others => false,
+        }
     }
 
     /// True if the end of the running statement is the end of all that the connection does. Where it has many statements that is not known.

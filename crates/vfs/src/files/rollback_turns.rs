@@ -41,8 +41,13 @@ impl MainFile {
 
     /// True where a member may hold its transaction back until it commits: its files are the owner's memory, and it has none in use.
     pub(crate) fn may_be_held(&self) -> bool {
+        self.connection.may_hold() && self.may_be_held_once_heard()
+    }
+
+    /// The same for a connection that has just come, and has not said yet that it tells of its commits.
+    pub(crate) fn may_be_held_once_heard(&self) -> bool {
         self.takes_turns()
-            && self.connection.may_hold()
+            && self.database.db().holds_back()
             && self.database.is_owned()
             && self.database.wal().is_none()
             && self.rollback_txn.is_none()

@@ -21,7 +21,7 @@ use crate::ffi::codes::SQLITE_OPEN_WAL;
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::ConnectionState;
 use crate::files::group::link::{Link, Links};
-use crate::files::group::member_file::MemberCompanion;
+use crate::files::group::member_companion::MemberCompanion;
 use crate::files::group::protocol::FileOf;
 use crate::files::handle::Handle;
 use crate::files::passthrough::PassThroughFile;

@@ -70,6 +70,11 @@ impl OpenDatabase {
         self.db.shared().is_owned()
     }
 
+    /// The same where nothing waits that the last owner has left.
+    pub(crate) fn is_recovered(&self) -> bool {
+        self.is_owned() && !self.recovery.replay_waits.load(Ordering::Acquire)
+    }
+
     /// Gives SHARED to a handle that holds nothing, where this process owns the database and nobody is in the way. `false`
     /// leaves the handle as it was: [`OpenDatabase::lock`] knows what to do.
     #[inline]

@@ -7,6 +7,7 @@
 //! 4. An owner may take its time: a device may be slow. But one that is stopped answers nothing, and is given up within [`LOOK_AFTER`] or two.
 
 use crate::error::{Error, Result};
+use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::lent_pages::Borrowing;
 use crate::files::group::protocol::{Call, Incoming, Outcome, Reply};
 use crate::sync::group_board::Board;
@@ -45,6 +46,8 @@ pub(crate) struct Channel {
     board: Option<(Board, usize)>,
     /// What is read without a message.
     pub(super) borrowing: Borrowing,
+    /// What the owner has said with its first reply, until the connection takes it.
+    news: Mutex<Option<HeldTxn>>,
     own: Weak<Channel>,
 }
 
@@ -73,6 +76,7 @@ impl Channel {
             buffers: Mutex::default(),
             board: None,
             borrowing: Borrowing::default(),
+            news: Mutex::default(),
             own: Weak::new(),
         }
     }
@@ -82,6 +86,16 @@ impl Channel {
         let board = self.take_memory().and_then(|memory| Board::of(memory).ok());
         self.board = board.zip(seat);
         Arc::new_cyclic(|own| Channel { own: own.clone(), ..self })
+    }
+
+    /// What the owner has said with its first reply.
+    pub(super) fn note_news(&self, txn: HeldTxn) {
+        *self.news.lock() = Some(txn);
+    }
+
+    /// The same for the connection.
+    pub(super) fn take_news(&self) -> Option<HeldTxn> {
+        self.news.lock().take()
     }
 
     /// The board, and the connection's seat there; `None` where there is none, or a forked child has not its own.

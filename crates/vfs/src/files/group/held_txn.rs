@@ -17,7 +17,7 @@
 //! 3. The journal goes to the owner before the pages that it can roll back.
 
 use crate::error::{Error, Result};
-use crate::files::group::batch::{Batch, encode_page};
+use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
 use crate::files::group::protocol::{Call, FileOf, MORE, Operation};
@@ -224,6 +224,14 @@ impl HeldTxn {
     /// True while transactions are held.
     pub(super) fn is_held(&self) -> bool {
         self.pages.is_some()
+    }
+
+    /// The owner has said what has changed.
+    pub(super) fn hear(&mut self, news: &News<'_>) {
+        self.since = news.since;
+        self.kept.go_on(news.moment, news.page_bytes, news.changed().as_deref());
+        self.kept.note_len(news.len);
+        news.pages.iter().for_each(|(number, page)| self.kept.keep(number, page.into()));
     }
 
     /// The owner has given EXCLUSIVE.

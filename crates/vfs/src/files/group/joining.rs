@@ -7,16 +7,19 @@
 
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
+use crate::files::group::batch::News;
 use crate::files::group::channel::Channel;
+use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::knocking::Knocked;
 use crate::files::group::lent_pages::{Inheritance, inherit};
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::owner::{Served, await_return, lend, number_of_marks};
 use crate::files::group::protocol::{
-    BORROWS, BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Outcome, POWERSAFE, READ_ONLY,
-    Reply, VERSION,
+    BORROWS, BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, POWERSAFE,
+    READ_ONLY, Reply, VERSION,
 };
+use crate::files::group::retained;
 use crate::files::requested_file::{is_true, read_only as to_read_only};
 use crate::files::vfs::{OpenedFile, Vfs};
 use crate::open::OpenDatabase;
@@ -128,7 +131,7 @@ impl Vfs {
             }
             met => return Ok(Joined::Open(met)),
         };
-        let link = Link::new(opening, self.weak(), channel);
+        let link = Link::new(opening, self.weak(), channel, Some(id));
         self.links.add(&link);
         let flags = if is_writable { flags } else { to_read_only(flags) };
         Ok(Joined::Member(MemberFile::new(link), flags))
@@ -264,15 +267,27 @@ fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening, comes:
         | if opening.read_only { READ_ONLY } else { 0 }
         | if opening.powersafe_overwrite { POWERSAFE } else { 0 }
         | if opening.options.sharing == Sharing::Auto { BY_ITSELF } else { 0 };
-    let greeting = greeting(id, &opening.options);
-    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
+    let mut txn = HeldTxn::default();
+    let mut keeps = Keeps::default();
+    if comes == IS_NEW
+        && let Some((marks, kept)) = retained::take_pages(path)
+    {
+        keeps = Keeps { marks, moment: kept.moment(), has_first: kept.has_first() };
+        txn.kept = kept;
+    }
+    let said = keeps.encode(&greeting(id, &opening.options));
+    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(&said);
     let read = |reply: &Reply<'_>| {
-        let marks = reply.data.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-        Ok((reply.value, marks))
+        let (marks, news) = reply.data.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        let is_told = News::decode(news).map(|news| txn.hear(&news)).is_some();
+        Ok((reply.value, u64::from_ne_bytes(*marks), is_told))
     };
     match channel.ask_until(Some(Instant::now() + GREETING), &call, read) {
-        Ok((seat, marks)) => {
+        Ok((seat, marks, is_told)) => {
             channel.borrowing.note_marks(marks);
+            if is_told {
+                channel.note_news(txn);
+            }
             let seat = usize::try_from(seat).ok().filter(|_| seat != NO_SEAT);
             Greeting::Served(channel.sit_down(seat))
         }
@@ -288,8 +303,8 @@ pub(super) fn borrow_file(link: &Link, marks: u64) -> Option<(LocalSocket, Owned
     let socket = LocalSocket::connect_to(&place_of(id, path, &link.opening.options)).ok()??;
     socket.peer().ok().filter(|peer| peer.is_trusted())?;
     let channel = Channel::new(socket, path);
-    let greeting = greeting(id, &link.opening.options);
-    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, BORROWS).with(greeting.as_bytes());
+    let said = Keeps::default().encode(&greeting(id, &link.opening.options));
+    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, BORROWS).with(&said);
     let until = Instant::now() + GREETING;
     let lent = channel.ask_until(Some(until), &call, |reply| Ok(reply.value)).ok()?;
     let file = channel.take_descriptor().filter(|_| lent == marks)?;
@@ -345,7 +360,9 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let by_itself = flags & BY_ITSELF != 0 || database.db().options().sharing == Sharing::Auto;
     let may_come = flags & IS_NEW == 0 || !by_itself || !database.is_in_wal_mode();
     let is_hello = call.operation == Operation::Hello && call.a == VERSION;
-    let is_welcome = is_hello && call.data == greeting.as_bytes() && may_come;
+    let keeps =
+        Keeps::decode(call.data).filter(|(_, said)| is_hello && *said == greeting.as_bytes() && may_come);
+    let is_welcome = keeps.is_some();
     let _ = socket.set_timeout(0);
     if is_welcome && flags & BORROWS != 0 {
         let is_lent = lend(socket, &database);
@@ -358,11 +375,15 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
     if is_served {
-        let marks = number_of_marks(&database);
-        let served = Served::new(vfs, database, flags);
+        let mut served = Served::new(vfs, database.clone(), flags);
         let (seat, board) = served.place();
         let value = seat.map_or(NO_SEAT, |seat| seat as u64);
-        Reply { value, data: &marks.to_ne_bytes(), ..Reply::DONE }.encode(&mut reply);
+        let mut said = number_of_marks(&database).to_ne_bytes().to_vec();
+        drop(database);
+        if let Some((keeps, _)) = keeps.filter(|_| flags & IS_NEW != 0) {
+            served.tell_newcomer(keeps, &mut said);
+        }
+        Reply { value, data: &said, ..Reply::DONE }.encode(&mut reply);
         // One that is gone already is found so by `serve`.
         let _ = socket.send(&reply, board.as_ref().map(|memory| memory.descriptor()));
         served.serve(socket, &mut incoming);

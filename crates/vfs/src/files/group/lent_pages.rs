@@ -118,11 +118,22 @@ impl Borrowing {
         channel.is_alive() && pages.as_ref().is_some_and(|pages| pages.there.read(reading, page, buf, offset))
     }
 
-    /// A transaction begins. One that may last keeps its owner's file, so that it outlives the owner; so does any but the first.
+    /// A transaction begins. One that may last keeps its owner's file, so that it outlives the owner; so does any but the first, and any where the
+    /// process has the file already.
     pub(super) fn note_beginning(&self, (link, channel): (&Link, &Channel), may_last: impl FnOnce() -> bool) {
-        if self.pages.get().is_none() && (self.begun.fetch_add(1, Ordering::Relaxed) > 0 || may_last()) {
+        let is_worth_it = || {
+            self.begun.fetch_add(1, Ordering::Relaxed) > 0
+                || may_last()
+                || known(&BORROWED.lock(), self.marks()).is_some()
+        };
+        if self.pages.get().is_none() && is_worth_it() {
             self.borrow(link, channel);
         }
+    }
+
+    /// What is borrowed.
+    pub(super) fn lent(&self) -> Option<&Arc<LentPages>> {
+        self.pages.get()?.as_ref()
     }
 
     /// The owner says which marks it has; 0 for none.
@@ -223,6 +234,18 @@ fn lent_by(borrowed: &Borrowed, marks: u64) -> Option<Arc<LentPages>> {
 /// The same while the owner lives.
 fn known(borrowed: &Borrowed, marks: u64) -> Option<Arc<LentPages>> {
     lent_by(borrowed, marks).filter(|pages| pages.there.marks.has_owner())
+}
+
+impl LentPages {
+    /// The number of the owner's marks.
+    pub(super) fn id(&self) -> u64 {
+        self.there.id
+    }
+
+    /// True while the owner lives.
+    pub(super) fn has_owner(&self) -> bool {
+        self.there.marks.has_owner()
+    }
 }
 
 impl Drop for LentPages {

@@ -13,7 +13,8 @@ use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::vfs::Vfs;
-use crate::options::Options;
+use crate::options::{Options, Sharing};
+use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::ffi::{OsStr, c_int};
 use std::hash::{BuildHasher, RandomState};
@@ -55,6 +56,8 @@ pub(crate) struct Link {
     pub(super) settings: Settings,
     /// The connection, among those of an owner (`sync/heirs`).
     pub(super) token: u64,
+    /// The file, where that is known.
+    id: Option<FileId>,
 }
 
 /// File controls that an owner is told of before it is asked for anything.
@@ -82,21 +85,48 @@ impl Settings {
 }
 
 impl Link {
-    pub(super) fn new(opening: Opening, vfs: Weak<Vfs>, channel: Arc<Channel>) -> Arc<Link> {
+    pub(super) fn new(
+        opening: Opening,
+        vfs: Weak<Vfs>,
+        channel: Arc<Channel>,
+        id: Option<FileId>,
+    ) -> Arc<Link> {
         let powersafe_overwrite = AtomicBool::new(opening.powersafe_overwrite);
+        let txn = Mutex::new(channel.take_news().unwrap_or_default());
         Arc::new(Link {
             settings: Settings { powersafe_overwrite, ..Settings::default() },
             token: RandomState::new().hash_one(std::process::id()) | 1,
             opening,
+            id,
             vfs,
             channel: Mutex::new(channel),
             open: Mutex::default(),
             commits: Commits::default(),
-            txn: Mutex::default(),
+            txn,
             kept: Mutex::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })
+    }
+
+    /// True if it has joined without having been told to: its owner has a lease.
+    pub(super) fn is_by_itself(&self) -> bool {
+        self.opening.options.sharing == Sharing::Auto
+    }
+
+    /// Copies bytes of the header, as the owner has said with its first reply; `false` where it has to be asked.
+    pub(super) fn read_header(&self, buf: &mut [u8], offset: u64) -> bool {
+        let mut txn = self.txn.lock();
+        let part = usize::try_from(offset).ok().map(|offset| offset..offset + buf.len());
+        let found = part.zip(txn.kept.get(1)).and_then(|(part, page)| page.get(part));
+        found.map(|found| buf.copy_from_slice(found)).is_some()
+    }
+
+    /// True if another file has the name of the database by now, or none; `None` where that is not known.
+    pub(super) fn has_moved(&self) -> Option<bool> {
+        let id = self.id?;
+        let there = self.vfs.upgrade()?.medium.identity(&self.opening.path).ok()?;
+        Some(there != Some(id))
     }
 
     /// The stream to the present owner.

@@ -1,4 +1,4 @@
-//! The files of a member's connection: each call of SQLite's goes to the owner, which has the same file open for the member.
+//! A member's database file: each call of SQLite's goes to the owner, which has the same file open for the member.
 //!
 //! # Invariants
 //! 1. A write may wait for the next call that wants a reply, but for what others may see before such a call comes: the last frame of a
@@ -9,18 +9,18 @@
 
 use crate::cache::connection_cache::is_change_look;
 use crate::error::{Error, Result, last_errno};
-use crate::ffi::codes::{SQLITE_IOCAP_POWERSAFE_OVERWRITE, SQLITE_OPEN_CREATE};
+use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::group::channel::Channel;
-use crate::files::group::held_txn::{HeldJournal, HeldTxn};
+use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::link::Link;
 use crate::files::group::member_index::MemberIndex;
 use crate::files::group::member_rollback::Held;
 use crate::files::group::member_spills::Spills;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
+use crate::files::group::retained;
 use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
-use litefoot_storage::wal_file::format::FRAME_HEADER_BYTES;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) fn read(channel: &Arc<Channel>, file: FileOf, buf: &mut [u8], offset:
     })
 }
 
-fn size(channel: &Arc<Channel>, file: FileOf) -> Result<u64> {
+pub(super) fn size(channel: &Arc<Channel>, file: FileOf) -> Result<u64> {
     channel.ask(&Call::new(Operation::Size, file, 0, 0), |reply| Ok(reply.value))
 }
 
@@ -62,6 +62,10 @@ pub(crate) struct MemberFile {
     /// True if its lock of a reader is one of its seat (`member_seat`).
     pub(super) reads_by_seat: bool,
     pub(super) spills: Spills,
+    /// Until its first lock.
+    is_new: bool,
+    /// True if the owner has no lock of the connection's, and has been told so.
+    has_nothing: bool,
     mmap_size: i64,
 }
 
@@ -74,6 +78,8 @@ impl MemberFile {
             index: MemberIndex::default(),
             reads_by_seat: false,
             spills: Spills::default(),
+            is_new: true,
+            has_nothing: false,
             mmap_size: 0,
         }
     }
@@ -195,6 +201,16 @@ impl MemberFile {
         if self.channel.is_alive() { told } else { Ok(()) }
     }
 
+    /// The process has the owner's file, and the pages that the connection has kept, for a while longer.
+    fn retain(&mut self) {
+        let between =
+            self.has_nothing && self.channel.is_alive() && self.link.open_flags(FileOf::Wal).is_none();
+        if let Some(lent) = self.channel.borrowing.lent().filter(|_| between) {
+            let kept = std::mem::take(&mut self.link.txn.lock().kept);
+            retained::retain(&self.link.opening.path, lent.clone(), kept);
+        }
+    }
+
     fn control_of(&self, kind: ControlKind, value: u64) -> Result<u64> {
         self.channel.ask(&Self::call(Operation::Control, kind as u64, value), |reply| Ok(reply.value))
     }
@@ -202,6 +218,9 @@ impl MemberFile {
 
 impl Handle for MemberFile {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
+        if self.is_new && self.link.read_header(buf, offset) {
+            return Ok(());
+        }
         let result = self.read_once(buf, offset);
         // SQLite reads the header when it opens the file, without a lock.
         if self.level == Level::None && !self.channel.is_alive() {
@@ -244,7 +263,14 @@ impl Handle for MemberFile {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.index.leave();
-        let told = self.tell(&Self::call(Operation::Close, 0, 0));
+        let close = Self::call(Operation::Close, 0, 0);
+        self.retain();
+        // Whoever opens the file next waits for the lease of the owner.
+        let told = if self.has_nothing && self.link.is_by_itself() {
+            self.channel.defer(&close).and_then(|()| self.channel.send())
+        } else {
+            self.tell(&close)
+        };
         if self.channel.is_alive() {
             return told;
         }
@@ -253,6 +279,7 @@ impl Handle for MemberFile {
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
+        (self.is_new, self.has_nothing) = (false, false);
         match to {
             level if level <= self.level => {}
             Level::None => {}
@@ -265,11 +292,15 @@ impl Handle for MemberFile {
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {
-        self.level = self.level.min(to);
-        if !self.end_transaction(to) || self.ends_read_by_seat(to) {
+        if self.has_nothing {
             return Ok(());
         }
-        self.give_back(&Self::call(Operation::Unlock, to as u64, 0))
+        self.level = self.level.min(to);
+        if self.end_transaction(to) && !self.ends_read_by_seat(to) {
+            self.give_back(&Self::call(Operation::Unlock, to as u64, 0))?;
+        }
+        self.has_nothing = to == Level::None;
+        Ok(())
     }
 
     fn is_reserved(&mut self) -> Result<bool> {
@@ -297,7 +328,11 @@ impl Handle for MemberFile {
             Control::HasMoved(moved) if self.link.has_no_companions() => *moved = 0,
             // SQLite asks where a transaction goes on, and once more when it closes.
             Control::HasMoved(moved) => {
-                *moved = self.begin(|this| this.control_of(ControlKind::HasMoved, 0))? as c_int;
+                let known = if self.has_nothing { self.link.has_moved() } else { None };
+                *moved = match known {
+                    Some(has_moved) => c_int::from(has_moved),
+                    None => self.begin(|this| this.control_of(ControlKind::HasMoved, 0))? as c_int,
+                };
             }
             Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
             Control::ExternalReader(is_there) => {
@@ -306,7 +341,9 @@ impl Handle for MemberFile {
             Control::Growth => {}
             Control::Connected => {
                 self.link.settings.receives_file_controls.store(true, Ordering::Relaxed);
-                self.begin(|this| this.control_of(ControlKind::Connected, 0))?;
+                // It goes with the first call; the next owner is told by the setting.
+                let call = Self::call(Operation::Control, ControlKind::Connected as u64, 0);
+                self.begin(|this| this.channel.defer(&call))?;
             }
             Control::SeveralFiles => {
                 self.look_for_owner();
@@ -379,120 +416,5 @@ impl Handle for MemberFile {
         self.index.leave();
         *self.link.kept.lock() = KeptFrames::default();
         self.give_back(&Self::call(Operation::ShmUnmap, u64::from(delete), 0))
-    }
-}
-
-/// A member's handle on its journal or its log.
-pub(crate) struct MemberCompanion {
-    link: Arc<Link>,
-    file: FileOf,
-    /// The end of what was written.
-    end: u64,
-    /// True from the header of a commit's last frame to the next frame.
-    commits: bool,
-}
-
-impl MemberCompanion {
-    /// Opens the journal or the log of a connection; answers the flags that it has, too.
-    pub(crate) fn open(link: Arc<Link>, file: FileOf, flags: c_int) -> Result<(MemberCompanion, c_int)> {
-        if file == FileOf::Journal && flags & SQLITE_OPEN_CREATE != 0 && link.open_journal(flags) {
-            return Ok((MemberCompanion { link, file, end: 0, commits: false }, flags));
-        }
-        // A log begins, or a journal waits.
-        link.carry()?;
-        let call = Call::new(Operation::Open, file, flags as u64, 0);
-        let channel = link.channel();
-        let opened = channel.ask(&call, |reply| Ok(reply.value as c_int));
-        // SQLite opens its log where a transaction begins.
-        let out = if file == FileOf::Wal { anew(&channel, opened)? } else { opened? };
-        link.note_open(file, Some(flags));
-        Ok((MemberCompanion { link, file, end: 0, commits: false }, out))
-    }
-
-    /// True for a write that must be there before SQLite's next step: it completes a commit, which SQLite may publish at once.
-    fn is_urgent(&mut self, buf: &[u8], offset: u64) -> bool {
-        let overwrites = offset < self.end;
-        self.end = if offset == 0 { buf.len() as u64 } else { self.end.max(offset + buf.len() as u64) };
-        if self.file == FileOf::Journal {
-            return false;
-        }
-        if buf.len() == FRAME_HEADER_BYTES {
-            // The size of the database, in the header of a commit's last frame.
-            self.commits = buf.get(4..8).is_some_and(|pages| pages != [0; 4]);
-            // SQLite repairs the checksum of a header last of all.
-            return self.commits && overwrites;
-        }
-        self.commits
-    }
-
-    /// Does something with the journal, where it is memory of this process.
-    fn in_memory<T>(&self, change: impl FnOnce(&mut HeldJournal) -> Option<T>) -> Result<Option<T>> {
-        if self.file == FileOf::Journal { self.link.with_journal(change) } else { Ok(None) }
-    }
-}
-
-impl Handle for MemberCompanion {
-    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if let Some(count) = self.in_memory(|journal| Some(journal.read(buf, offset)))? {
-            return if count < buf.len() { Err(Error::ShortRead) } else { Ok(()) };
-        }
-        if self.file == FileOf::Wal {
-            return self.link.read_log(buf, offset);
-        }
-        read(&self.link.channel(), self.file, buf, offset)
-    }
-
-    fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
-        if self.in_memory(|journal| journal.write(buf, offset).then_some(()))?.is_some() {
-            return Ok(());
-        }
-        if self.file == FileOf::Wal {
-            self.link.kept.lock().note_write(buf, offset);
-        }
-        let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
-        let is_urgent = self.is_urgent(buf, offset);
-        if is_urgent && !self.link.commits.awaits_sync() {
-            self.link.channel().tell(&call)
-        } else {
-            self.link.channel().defer(&call)
-        }
-    }
-
-    fn truncate(&mut self, len: u64) -> Result<()> {
-        if self.in_memory(|journal| journal.set_len(len).then_some(()))?.is_some() {
-            return Ok(());
-        }
-        self.link.channel().tell(&Call::new(Operation::Truncate, self.file, len, 0))
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        // One that is memory is made durable where it becomes a file.
-        if self.in_memory(|_| Some(()))?.is_some() {
-            return Ok(());
-        }
-        self.link.channel().tell(&Call::new(Operation::Sync, self.file, 0, 0))?;
-        if self.file == FileOf::Wal {
-            self.link.commits.note_sync(self.commits);
-        }
-        Ok(())
-    }
-
-    fn size(&mut self) -> Result<u64> {
-        if let Some(len) = self.in_memory(|journal| Some(journal.bytes.len() as u64))? {
-            return Ok(len);
-        }
-        size(&self.link.channel(), self.file)
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        if self.file == FileOf::Journal && self.link.close_journal() {
-            return Ok(());
-        }
-        self.link.note_open(self.file, None);
-        let channel = self.link.channel();
-        match channel.tell(&Call::new(Operation::Close, self.file, 0, 0)) {
-            Err(_) if !channel.is_alive() => Ok(()),
-            told => told,
-        }
     }
 }

@@ -69,10 +69,7 @@ impl MemberFile {
                     return Ok(());
                 }
                 let news = News::decode(reply.data).ok_or_else(unexpected)?;
-                txn.since = news.since;
-                txn.kept.go_on(news.moment, news.page_bytes, news.changed().as_deref());
-                txn.kept.note_len(news.len);
-                news.pages.iter().for_each(|(number, page)| txn.kept.keep(number, page.into()));
+                txn.hear(&news);
                 txn.pages = Some(HeldPages::new(news.page_bytes, news.len, most));
                 Ok(())
             })

@@ -21,6 +21,7 @@ use crate::files::group::protocol::{HOLDS, Operation};
 use crate::files::group::statement;
 use crate::sync::file_seats::SeatLock;
 use crate::sync::lock_table::Level;
+use std::sync::atomic::Ordering;
 
 impl MemberFile {
     /// Takes the lock of a reader by the seat; `false` where the owner has to be asked.
@@ -55,8 +56,10 @@ impl MemberFile {
             txn.since.marks == self.channel.borrowing.marks()
                 && self.channel.board().is_some_and(|(board, _)| board.may_show(txn.kept.moment()))
         };
-        // One that writes waits for its turn before it reads.
-        is_shown() && self.link.known_handle().is_some_and(Connection::only_reads)
+        // It holds transactions back, and one that writes waits for its turn before it reads.
+        self.link.settings.receives_file_controls.load(Ordering::Relaxed)
+            && is_shown()
+            && self.link.known_handle().is_some_and(Connection::only_reads_or_prepares)
     }
 
     /// Gives up what the seat has; `false` where the owner has to be told.

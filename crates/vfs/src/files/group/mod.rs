@@ -30,13 +30,15 @@
 //! | `protocol` | calls and replies as bytes |
 //! | `channel` | a member's stream to its owner |
 //! | `link` | a member's connection, over all its owners |
-//! | `member_file` | the files of a member's connection |
+//! | `member_file` | the database file of a member's connection |
+//! | `member_companion` | its journal and its log |
 //! | `member_index` | its wal-index, and what goes without a message |
 //! | `held_txn` | its rollback-journal transaction, which the owner hears of when it commits |
 //! | `kept_frames` | what it keeps in WAL mode |
 //! | `kept_pages` | the pages that it keeps between transactions |
 //! | `read_ahead` | how many pages it asks for at once |
 //! | `lent_pages` | the pages that it reads from the owner's open file |
+//! | `retained` | what a process keeps of its owner between connections |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `orphan` | its transactions whose owner has died |
 //! | `member_spills` | its pages that SQLite writes before the commit, and readers in the way |
@@ -58,6 +60,7 @@ mod kept_pages;
 mod knocking;
 mod lent_pages;
 pub(crate) mod link;
+pub(crate) mod member_companion;
 pub(crate) mod member_file;
 mod member_index;
 mod member_rollback;
@@ -69,6 +72,7 @@ mod orphan;
 mod owner;
 pub(crate) mod protocol;
 mod read_ahead;
+mod retained;
 mod statement;
 #[cfg(test)]
 mod tests;

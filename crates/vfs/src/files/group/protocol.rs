@@ -15,6 +15,7 @@
 //! 3. No frame has more than [`MOST_BYTES`]: a longer one ends the stream.
 
 use crate::error::{Error, Result};
+use crate::sync::group_changes::Moment;
 use litefoot_storage::os::LocalSocket;
 use std::ffi::c_int;
 use std::io;
@@ -22,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 9;
+pub(super) const VERSION: u64 = 10;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -47,9 +48,9 @@ macro_rules! operations {
 }
 
 operations! {
-    /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is the build. With the reply comes the descriptor of the
-    /// board; the value is the member's seat, or [`NO_SEAT`], and the data the number of the marks of unwritten pages (8), where there are
-    /// some.
+    /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is what the process keeps ([`Keeps`]), and the build. With the
+    /// reply comes the descriptor of the board; the value is the member's seat, or [`NO_SEAT`], and the data the number of the marks of unwritten
+    /// pages (8), where there are some, and what has changed (`batch`), where a transaction may begin with that.
     Hello = 1,
     /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data. Where the data is a number (1), they are read in as many equal
     /// parts, and those behind the end of the file are left out, but for the first.
@@ -137,6 +138,33 @@ impl Operation {
 
 /// The data of a call for a lock that SQLite can do without, so that no reader is waited for.
 pub(super) const SPILLS: [u8; 1] = [1];
+
+/// What a process keeps of an earlier connection, in its first call: the number of the owner's marks (8), the moment of its pages (16), and whether page 1
+/// is one of them (1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Keeps {
+    pub marks: u64,
+    pub moment: Moment,
+    pub has_first: bool,
+}
+
+impl Keeps {
+    /// Bytes of it.
+    const BYTES: usize = 25;
+
+    pub(super) fn encode(self, greeting: &str) -> Vec<u8> {
+        let Moment { epoch, commits } = self.moment;
+        let [marks, epoch, commits] = [self.marks, epoch, commits].map(u64::to_ne_bytes);
+        [&marks[..], &epoch, &commits, &[u8::from(self.has_first)], greeting.as_bytes()].concat()
+    }
+
+    /// What a first call says, and the greeting behind it.
+    pub(super) fn decode(data: &[u8]) -> Option<(Keeps, &[u8])> {
+        let (said, greeting) = data.split_at_checked(Keeps::BYTES)?;
+        let moment = Moment { epoch: number(said, 8)?, commits: number(said, 16)? };
+        Some((Keeps { marks: number(said, 0)?, moment, has_first: said.last() != Some(&0) }, greeting))
+    }
+}
 
 /// No seat of the board.
 pub(super) const NO_SEAT: u64 = u64::MAX;

@@ -3,10 +3,11 @@
 use super::channel::Channel;
 use super::joining::{Met, greeting, receive};
 use super::link::{Link, Opening};
-use super::member_file::{MemberCompanion, MemberFile};
+use super::member_companion::MemberCompanion;
+use super::member_file::MemberFile;
 use super::of_test::{READS, SPILLS, group_on, inserting, vfs_on};
 use super::protocol::{
-    BY_ITSELF, Call, FileOf, IS_NEW, Incoming, NO_SEAT, Operation, Outcome, Reply, VERSION,
+    BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, Reply, VERSION,
 };
 use crate::error::Error;
 use crate::ffi::api::Api;
@@ -114,7 +115,7 @@ fn with_owners(ends: &[Operation], member_does: impl FnOnce(&Arc<Link>, &mut Mem
         let Ok(Met::Owner(channel)) = vfs.meet(&path, flags, &opening, 0, std::time::Duration::ZERO) else {
             panic!("there is an owner")
         };
-        let link = Link::new(opening, vfs.weak(), channel);
+        let link = Link::new(opening, vfs.weak(), channel, None);
         let mut member = MemberFile::new(link.clone());
         member.control(Control::Connected).unwrap();
         member.lock(Level::Shared).unwrap();
@@ -175,8 +176,8 @@ fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to() {
         let there = std::thread::spawn(move || receive(&listener.accept().unwrap(), vfs, database));
         let socket = LocalSocket::connect(&name).unwrap().unwrap();
         let channel = Channel::new(socket, Path::new("/app.db"));
-        let greeting = greeting(id, &options);
-        let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(greeting.as_bytes());
+        let said = Keeps::default().encode(&greeting(id, &options));
+        let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(&said);
         let answer = channel.tell(&call);
         assert_eq!(answer.is_ok(), is_served, "{sharing:?} {flags} {in_wal_mode}: {answer:?}");
         drop(channel);
@@ -205,7 +206,7 @@ fn each_connection_of_a_process_asks_by_its_own_stream() {
     let listener = LocalListener::bind(&name).unwrap().unwrap();
     let connections = [1, 2, 3].map(|number| {
         let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), path));
-        let link = Link::new(opening.clone(), vfs.weak(), channel);
+        let link = Link::new(opening.clone(), vfs.weak(), channel, None);
         vfs.links.add(&link);
         let socket = listener.accept().unwrap();
         // An owner that answers once, and says so.
@@ -292,7 +293,7 @@ fn asked_for_exclusive(
     let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), path));
     let socket = listener.accept().unwrap();
     let owner = std::thread::spawn(move || refuse_exclusive(&socket));
-    let link = Link::new(opening, vfs.weak(), channel);
+    let link = Link::new(opening, vfs.weak(), channel, None);
     if is_known {
         link.set_handle(inserting());
     }

@@ -14,7 +14,6 @@ use crate::open::OpenDatabase;
 use crate::open::committed_pages::CommittedPages;
 use crate::sync::forks::InSqlite;
 use crate::sync::page_marks::{Marks, Transactions};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Most bytes where everything counts as changed: the pages may have to come from the device.
@@ -154,7 +153,7 @@ impl OpenDatabase {
         if self.is_multi_process() {
             return Ok(Found::Company);
         }
-        if !self.is_owned() || self.recovery.replay_waits.load(Ordering::Acquire) {
+        if !self.is_recovered() {
             return Ok(Found::Here(None));
         }
         // Who meets the closed gates tries again once this is over.
