@@ -75,6 +75,12 @@ impl OpenDatabase {
         self.is_owned() && !self.recovery.replay_waits.load(Ordering::Acquire)
     }
 
+    /// From now on something waits, as behind a crash.
+    #[cfg(test)]
+    pub(crate) fn replay_waits_in_test(&self) {
+        self.recovery.replay_waits.store(true, Ordering::Release);
+    }
+
     /// Gives SHARED to a handle that holds nothing, where this process owns the database and nobody is in the way. `false`
     /// leaves the handle as it was: [`OpenDatabase::lock`] knows what to do.
     #[inline]

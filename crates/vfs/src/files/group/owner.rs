@@ -491,6 +491,7 @@ fn sleep(time: Duration) -> bool {
 
 mod held;
 mod lending;
+mod newcomers;
 mod orphans;
 pub(super) use lending::{await_return, lend, number_of_marks};
 pub(super) use orphans::{ORPHAN_BYTES, Said};

@@ -464,6 +464,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_keeps_is_read_as_it_was_said() {
+        for has_first in [false, true] {
+            let keeps = Keeps { marks: 1 << 63, moment: Moment { epoch: 2, commits: 1 << 40 }, has_first };
+            let said = keeps.encode("build");
+            assert_eq!(Keeps::decode(&said), Some((keeps, &b"build"[..])));
+            assert_eq!(Keeps::decode(&said[..24]), None);
+        }
+    }
+
+    #[test]
     fn bytes_that_are_no_frame_are_refused() {
         for frame in
             [&b""[..], &[0; 12], &[99; 40], &[2, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]

@@ -363,3 +363,62 @@ fn where_sqlite_cannot_be_asked_one_refusal_of_a_transaction_is_waited_for() {
     });
     assert_eq!(asked, [vec![], vec![1], vec![1], vec![], vec![1], vec![1]]);
 }
+
+#[test]
+fn between_its_transactions_a_member_asks_nothing() {
+    let (directory, vfs) = (tempfile::tempdir().unwrap(), vfs_on(Arc::new(OsMedium)));
+    vfs.set_shared();
+    let path = directory.path().join("app.db");
+    std::fs::write(&path, first_page()).unwrap();
+    let name = format!("litefoot-idle-{}", std::process::id());
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), &path));
+    let socket = listener.accept().unwrap();
+    let owner = std::thread::spawn(move || {
+        let (mut incoming, mut asked) = (Incoming::default(), Vec::new());
+        while let Ok(Some(frame)) = incoming.next(&socket) {
+            let (call, wants_reply) = Call::decode(frame).unwrap();
+            asked.push((call.operation, wants_reply));
+            let mut reply = Vec::new();
+            Reply::DONE.encode(&mut reply);
+            if wants_reply {
+                socket.send(&reply, None).unwrap();
+            }
+        }
+        asked
+    });
+    let link = Link::new(opening_of(&path), vfs.weak(), channel, OsMedium.identity(&path).unwrap());
+    let mut member = Box::new(MemberFile::new(link));
+    let has_moved = |member: &mut MemberFile| {
+        let mut moved = 7;
+        member.control(Control::HasMoved(&mut moved)).unwrap();
+        moved
+    };
+    member.control(Control::Connected).unwrap();
+    for _ in 0..2 {
+        member.lock(Level::Shared).unwrap();
+        (0..2).for_each(|_| member.unlock(Level::None).unwrap());
+    }
+    assert_eq!(has_moved(&mut member), 0);
+    std::fs::rename(&path, directory.path().join("other.db")).unwrap();
+    assert_eq!(has_moved(&mut member), 1);
+    std::fs::write(&path, first_page()).unwrap();
+    assert_eq!(has_moved(&mut member), 1, "another file");
+    // The lock of a reader is the owner's affair.
+    member.lock(Level::Shared).unwrap();
+    assert_eq!(has_moved(&mut member), 0);
+    member.unlock(Level::None).unwrap();
+    member.close().unwrap();
+    use Operation::{Begin, Close, Marks, Unlock};
+    let transaction = [(Begin, true), (Unlock, true)];
+    let expected = [
+        &[(Operation::Control, false)],
+        &transaction[..],
+        &transaction,
+        &[(Begin, true), (Operation::Control, true), (Unlock, true), (Close, false)],
+    ];
+    let mut asked = owner.join().unwrap();
+    // This owner lends nothing.
+    asked.retain(|(operation, _)| *operation != Marks);
+    assert_eq!(asked, expected.concat());
+}

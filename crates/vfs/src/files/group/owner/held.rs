@@ -5,15 +5,15 @@
 //!    what it answers by itself is what the owner would answer.
 //! 2. A commit that has failed in any step leaves nothing behind for the next one.
 
-use super::{Answer, Served, caught, place, unexpected};
+use super::{Answer, Served, place, unexpected};
 use crate::db::{HEADER_BYTES, VERSIONS_AT, page_bytes_in};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ffi::codes::{
     SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE,
 };
 use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, Keeps, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
+    Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
 };
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle};
@@ -60,35 +60,6 @@ impl Served {
         }
     }
 
-    /// Says what a newcomer's first transaction may begin with, behind what is in the message; nothing where that has to wait, or to be asked for.
-    pub(in crate::files::group) fn tell_newcomer(&mut self, keeps: Keeps, message: &mut Vec<u8>) {
-        let begin = message.len();
-        let own = self.database.db().shared().unwritten().map(UnwrittenPages::id);
-        let since = if own == Some(keeps.marks) { keeps.moment } else { Moment::default() };
-        let told = caught(|| self.tell_for_a_moment((since, keeps.has_first), message));
-        if let Err(Error::Panic(text)) = &told {
-            self.database.db().latch_after_panic(text);
-        }
-        if !matches!(told, Ok(true)) {
-            message.truncate(begin);
-        }
-    }
-
-    fn tell_for_a_moment(
-        &mut self,
-        (since, has_first): (Moment, bool),
-        message: &mut Vec<u8>,
-    ) -> Result<bool> {
-        // What the last owner has left may take longer than a newcomer waits.
-        if !self.database.is_recovered() || !self.main()?.may_be_held_once_heard() {
-            return Ok(false);
-        }
-        self.main()?.lock(Level::Shared)?;
-        let told = self.tell_news_to_any((since, None), has_first, message);
-        self.main()?.unlock(Level::None)?;
-        told
-    }
-
     /// Says what has changed since a moment; `false` where the member does not hold its transaction back, or counts on pages of another size.
     pub(super) fn tell_news(
         &mut self,
@@ -102,7 +73,8 @@ impl Served {
         self.tell_news_to_any(since, has_first, message)
     }
 
-    fn tell_news_to_any(
+    /// The same for one that need not have said that it tells of its commits.
+    pub(super) fn tell_news_to_any(
         &mut self,
         (since, counts_on): (Moment, Option<u32>),
         has_first: bool,

@@ -38,14 +38,14 @@ fn levels_and_slots_of_other_programs_are_checked() {
 }
 
 /// A member without its process: calls are carried out as if they had come over a stream.
-struct Member(Served);
+pub(super) struct Member(pub(super) Served);
 
 impl Member {
     fn ask(&mut self, operation: Operation, file: FileOf, (a, b): (u64, u64), data: &[u8]) -> Result<Answer> {
         self.0.answer(&Call::new(operation, file, a, b).with(data))
     }
 
-    fn main(&mut self, operation: Operation, a: u64, b: u64) {
+    pub(super) fn main(&mut self, operation: Operation, a: u64, b: u64) {
         self.ask(operation, FileOf::Main, (a, b), &[]).unwrap();
     }
 
@@ -59,7 +59,7 @@ fn group() -> (Arc<Vfs>, Arc<OpenDatabase>) {
     group_on(&SimMedium::new())
 }
 
-fn member(vfs: &Arc<Vfs>, database: &Arc<OpenDatabase>) -> Member {
+pub(super) fn member(vfs: &Arc<Vfs>, database: &Arc<OpenDatabase>) -> Member {
     let mut member = Member(Served::new(vfs.clone(), database.clone(), POWERSAFE));
     member.main(Operation::Control, ControlKind::Connected as u64, 0);
     member
@@ -284,7 +284,7 @@ fn a_reader_finds_a_mark_for_what_is_published() {
 }
 
 /// A database of two pages, and a member that begins to write to it.
-fn held_group() -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
+pub(super) fn held_group() -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     held_group_on(&SimMedium::new())
 }
 
@@ -309,10 +309,10 @@ fn held_group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
 }
 
 /// What a beginning tells: the moment, the pages that have changed since, and those that come with it.
-type Told = (Moment, Option<Vec<u32>>, Vec<u32>);
+pub(super) type Told = (Moment, Option<Vec<u32>>, Vec<u32>);
 
 /// What a beginning has said: its bits, and the news where it may hold.
-fn begin(member: &mut Member, since: Moment, shows: Shows) -> (u64, Option<Told>) {
+pub(super) fn begin(member: &mut Member, since: Moment, shows: Shows) -> (u64, Option<Told>) {
     let statement = MembersStatement { is_autocommit: true, shows };
     let data = [statement::encode(false, statement), 0];
     let answer = member.ask(Operation::Begin, FileOf::Main, (since.epoch, since.commits), &data).unwrap();
@@ -322,7 +322,7 @@ fn begin(member: &mut Member, since: Moment, shows: Shows) -> (u64, Option<Told>
     (answer.value, told)
 }
 
-fn commit(member: &mut Member, len: u64, pages: &[(u32, u8)], flags: u64) -> Result<u64> {
+pub(super) fn commit(member: &mut Member, len: u64, pages: &[(u32, u8)], flags: u64) -> Result<u64> {
     let message = batch(len, pages);
     member.ask(Operation::Commit, FileOf::Main, (flags, 0), &message).map(|answer| answer.value)
 }
