@@ -55,6 +55,24 @@ fn a_request_is_few_messages_and_finds_what_was_committed_last() {
 }
 
 #[test]
+fn a_request_in_wal_mode_asks_nothing_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = create_with(&directory, "wal", "sharing=group");
+    let mut member = Process::start_by(with_options("sharing=group"), "obey anew", &path, 1);
+    (1..4).for_each(|n| member.run(&insert(n)));
+    for n in 4..7 {
+        let asked = calls(&db, || member.run(&insert(n)));
+        assert!(asked <= 10, "{asked}");
+        db.execute("INSERT INTO t VALUES(0, ?1, 'b')", [n]).unwrap();
+        member.run(&there_are(2 * n - 3));
+    }
+    member.end();
+    // The log is left, and the mode, as one process does.
+    db.execute_batch("PRAGMA journal_mode=delete; PRAGMA journal_mode=wal").unwrap();
+    assert_eq!(count(&db), 9);
+}
+
+#[test]
 fn requests_of_several_processes_find_what_was_acknowledged() {
     for mode in MODES {
         let directory = tempfile::tempdir().unwrap();

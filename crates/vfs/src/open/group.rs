@@ -167,6 +167,11 @@ impl OpenDatabase {
         true
     }
 
+    /// True if whoever opens the file waits until this process has made way.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.sharing().has_lease()
+    }
+
     /// It has ended. True if no other is there.
     pub(crate) fn dismiss(&self) -> bool {
         let mut own = self.group.lock();

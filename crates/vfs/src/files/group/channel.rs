@@ -6,6 +6,7 @@
 //! 3. A forked child does not use its parent's stream.
 //! 4. An owner may take its time: a device may be slow. But one that is stopped answers nothing, and is given up within [`LOOK_AFTER`] or two.
 
+use crate::db::HEADER_BYTES;
 use crate::error::{Error, Result};
 use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::lent_pages::Borrowing;
@@ -47,8 +48,19 @@ pub(crate) struct Channel {
     /// What is read without a message.
     pub(super) borrowing: Borrowing,
     /// What the owner has said with its first reply, until the connection takes it.
-    news: Mutex<Option<HeldTxn>>,
+    first: Mutex<Option<First>>,
+    /// True if whoever opens the file waits for the owner.
+    pub(super) has_lease: AtomicBool,
     own: Weak<Channel>,
+}
+
+/// What an owner has said with its first reply.
+#[derive(Default)]
+pub(super) struct First {
+    /// What a transaction may begin with.
+    pub txn: HeldTxn,
+    /// The header of the file.
+    pub header: Option<[u8; HEADER_BYTES]>,
 }
 
 #[derive(Default)]
@@ -76,7 +88,8 @@ impl Channel {
             buffers: Mutex::default(),
             board: None,
             borrowing: Borrowing::default(),
-            news: Mutex::default(),
+            first: Mutex::default(),
+            has_lease: AtomicBool::new(false),
             own: Weak::new(),
         }
     }
@@ -89,13 +102,18 @@ impl Channel {
     }
 
     /// What the owner has said with its first reply.
-    pub(super) fn note_news(&self, txn: HeldTxn) {
-        *self.news.lock() = Some(txn);
+    pub(super) fn note_first(&self, first: First) {
+        *self.first.lock() = Some(first);
     }
 
     /// The same for the connection.
-    pub(super) fn take_news(&self) -> Option<HeldTxn> {
-        self.news.lock().take()
+    pub(super) fn take_first(&self) -> Option<First> {
+        self.first.lock().take()
+    }
+
+    /// Makes a call without waiting for its end.
+    pub(super) fn post(&self, call: &Call<'_>) -> Result<()> {
+        self.defer(call).and_then(|()| self.send())
     }
 
     /// The board, and the connection's seat there; `None` where there is none, or a forked child has not its own.

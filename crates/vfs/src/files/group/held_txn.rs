@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::files::group::batch::{Batch, News, encode_page};
 use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
-use crate::files::group::protocol::{Call, FileOf, MORE, Operation};
+use crate::files::group::protocol::{Call, FileOf, MORE, Operation, Seen};
 use crate::options::Options;
 use crate::sync::heirs::Since;
 use litefoot_storage::rollback_journal::MAGIC;
@@ -206,6 +206,8 @@ pub(super) struct HeldTxn {
     /// The pages, while transactions are held.
     pub pages: Option<HeldPages>,
     pub journal: Option<HeldJournal>,
+    /// What the owner has found with the lock of a reader, where the transaction is not held: each is answered once, and before anything is written.
+    pub seen: Seen,
     /// True if the owner has given the lock of a writer, and SQLite may not have asked for it yet.
     pub is_reserved: bool,
     /// True if SQLite has deleted the journal of the transaction: it gives its locks back behind the commit.

@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::group::batch::News;
-use crate::files::group::channel::Channel;
+use crate::files::group::channel::{Channel, First};
 use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::knocking::Knocked;
 use crate::files::group::lent_pages::{Inheritance, inherit};
@@ -278,16 +278,20 @@ fn greet(socket: LocalSocket, id: FileId, path: &Path, opening: &Opening, comes:
     let said = keeps.encode(&greeting(id, &opening.options));
     let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(&said);
     let read = |reply: &Reply<'_>| {
-        let (marks, news) = reply.data.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        let is_told = News::decode(news).map(|news| txn.hear(&news)).is_some();
-        Ok((reply.value, u64::from_ne_bytes(*marks), is_told))
+        let (marks, said) = reply.data.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        let (header, said) = said.split_first_chunk().unzip();
+        match said.and_then(News::decode) {
+            Some(news) => txn.hear(&news),
+            // The pages are of a moment that is not known to be one of this owner's.
+            None => txn = HeldTxn::default(),
+        }
+        channel.borrowing.note_marks(u64::from_ne_bytes(*marks));
+        channel.has_lease.store(reply.flag, Ordering::Relaxed);
+        channel.note_first(First { txn, header: header.copied() });
+        Ok(reply.value)
     };
     match channel.ask_until(Some(Instant::now() + GREETING), &call, read) {
-        Ok((seat, marks, is_told)) => {
-            channel.borrowing.note_marks(marks);
-            if is_told {
-                channel.note_news(txn);
-            }
+        Ok(seat) => {
             let seat = usize::try_from(seat).ok().filter(|_| seat != NO_SEAT);
             Greeting::Served(channel.sit_down(seat))
         }
@@ -379,11 +383,12 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
         let (seat, board) = served.place();
         let value = seat.map_or(NO_SEAT, |seat| seat as u64);
         let mut said = number_of_marks(&database).to_ne_bytes().to_vec();
+        let flag = database.has_lease();
         drop(database);
         if let Some((keeps, _)) = keeps.filter(|_| flags & IS_NEW != 0) {
             served.tell_newcomer(keeps, &mut said);
         }
-        Reply { value, data: &said, ..Reply::DONE }.encode(&mut reply);
+        Reply { value, flag, data: &said, ..Reply::DONE }.encode(&mut reply);
         // One that is gone already is found so by `serve`.
         let _ = socket.send(&reply, board.as_ref().map(|memory| memory.descriptor()));
         served.serve(socket, &mut incoming);

@@ -1,19 +1,19 @@
 //! A member's connection, over all the owners that it meets.
 
-use crate::db::Companion;
+use crate::db::{Companion, HEADER_BYTES};
 use crate::error::Result;
 use crate::ffi::api::Api;
 use crate::ffi::codes::SQLITE_ACCESS_EXISTS;
 use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
-use crate::files::group::channel::Channel;
+use crate::files::group::channel::{Channel, First};
 use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::vfs::Vfs;
-use crate::options::{Options, Sharing};
+use crate::options::Options;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::ffi::{OsStr, c_int};
@@ -58,6 +58,8 @@ pub(crate) struct Link {
     pub(super) token: u64,
     /// The file, where that is known.
     id: Option<FileId>,
+    /// The header of the file when it was opened, where the owner has said it.
+    header: Option<[u8; HEADER_BYTES]>,
 }
 
 /// File controls that an owner is told of before it is asked for anything.
@@ -92,7 +94,7 @@ impl Link {
         id: Option<FileId>,
     ) -> Arc<Link> {
         let powersafe_overwrite = AtomicBool::new(opening.powersafe_overwrite);
-        let txn = Mutex::new(channel.take_news().unwrap_or_default());
+        let First { txn, header } = channel.take_first().unwrap_or_default();
         Arc::new(Link {
             settings: Settings { powersafe_overwrite, ..Settings::default() },
             token: RandomState::new().hash_one(std::process::id()) | 1,
@@ -102,23 +104,18 @@ impl Link {
             channel: Mutex::new(channel),
             open: Mutex::default(),
             commits: Commits::default(),
-            txn,
+            txn: Mutex::new(txn),
+            header,
             kept: Mutex::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })
     }
 
-    /// True if it has joined without having been told to: its owner has a lease.
-    pub(super) fn is_by_itself(&self) -> bool {
-        self.opening.options.sharing == Sharing::Auto
-    }
-
     /// Copies bytes of the header, as the owner has said with its first reply; `false` where it has to be asked.
     pub(super) fn read_header(&self, buf: &mut [u8], offset: u64) -> bool {
-        let mut txn = self.txn.lock();
         let part = usize::try_from(offset).ok().map(|offset| offset..offset + buf.len());
-        let found = part.zip(txn.kept.get(1)).and_then(|(part, page)| page.get(part));
+        let found = part.and_then(|part| self.header.as_ref()?.get(part));
         found.map(|found| buf.copy_from_slice(found)).is_some()
     }
 
@@ -177,8 +174,16 @@ impl Link {
 
     /// True if the journal or the log is there, by SQLite's flags.
     pub(crate) fn access(&self, file: FileOf, flags: c_int) -> Result<bool> {
-        if flags == SQLITE_ACCESS_EXISTS && self.has_no_companions() {
-            return Ok(false);
+        if flags == SQLITE_ACCESS_EXISTS {
+            let mut txn = self.txn.lock();
+            let seen = match file {
+                FileOf::Journal => txn.seen.journal.take(),
+                FileOf::Wal => txn.seen.log.take(),
+                FileOf::Main => None,
+            };
+            if let Some(is_there) = if txn.is_held() { Some(false) } else { seen } {
+                return Ok(is_there);
+            }
         }
         let call = Call::new(Operation::Access, file, flags as u64, 0);
         let channel = self.channel();

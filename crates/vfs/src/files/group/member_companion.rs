@@ -122,10 +122,9 @@ impl Handle for MemberCompanion {
             return Ok(());
         }
         self.link.note_open(self.file, None);
-        let channel = self.link.channel();
-        match channel.tell(&Call::new(Operation::Close, self.file, 0, 0)) {
-            Err(_) if !channel.is_alive() => Ok(()),
-            told => told,
-        }
+        let (channel, close) = (self.link.channel(), Call::new(Operation::Close, self.file, 0, 0));
+        // The database is closed next, or its lock is given up.
+        let told = if self.file == FileOf::Wal { channel.defer(&close) } else { channel.tell(&close) };
+        if channel.is_alive() { told } else { Ok(()) }
     }
 }

@@ -17,7 +17,7 @@ use crate::files::group::link::Link;
 use crate::files::group::member_index::MemberIndex;
 use crate::files::group::member_rollback::Held;
 use crate::files::group::member_spills::Spills;
-use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
+use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation, Seen};
 use crate::files::group::retained;
 use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
@@ -64,6 +64,8 @@ pub(crate) struct MemberFile {
     pub(super) spills: Spills,
     /// Until its first lock.
     is_new: bool,
+    /// True from the end of its wal-index to its next lock.
+    has_left_log: bool,
     /// True if the owner has no lock of the connection's, and has been told so.
     has_nothing: bool,
     mmap_size: i64,
@@ -79,6 +81,7 @@ impl MemberFile {
             reads_by_seat: false,
             spills: Spills::default(),
             is_new: true,
+            has_left_log: false,
             has_nothing: false,
             mmap_size: 0,
         }
@@ -201,6 +204,12 @@ impl MemberFile {
         if self.channel.is_alive() { told } else { Ok(()) }
     }
 
+    /// Gives something back with the next call: SQLite is about to close its files.
+    fn put_off(&self, call: &Call<'_>) {
+        // With a lost owner it is given back.
+        let _ = self.channel.defer(call);
+    }
+
     /// The process has the owner's file, and the pages that the connection has kept, for a while longer.
     fn retain(&mut self) {
         let between =
@@ -265,12 +274,9 @@ impl Handle for MemberFile {
         self.index.leave();
         let close = Self::call(Operation::Close, 0, 0);
         self.retain();
-        // Whoever opens the file next waits for the lease of the owner.
-        let told = if self.has_nothing && self.link.is_by_itself() {
-            self.channel.defer(&close).and_then(|()| self.channel.send())
-        } else {
-            self.tell(&close)
-        };
+        // Whoever opens the file next waits for the owner.
+        let is_posted = self.has_nothing && self.channel.has_lease.load(Ordering::Relaxed);
+        let told = if is_posted { self.channel.post(&close) } else { self.tell(&close) };
         if self.channel.is_alive() {
             return told;
         }
@@ -279,7 +285,10 @@ impl Handle for MemberFile {
     }
 
     fn lock(&mut self, to: Level) -> Result<()> {
-        (self.is_new, self.has_nothing) = (false, false);
+        (self.is_new, self.has_nothing, self.has_left_log) = (false, false, false);
+        if to > Level::Shared {
+            self.link.txn.lock().seen = Seen::default();
+        }
         match to {
             level if level <= self.level => {}
             Level::None => {}
@@ -297,7 +306,13 @@ impl Handle for MemberFile {
         }
         self.level = self.level.min(to);
         if self.end_transaction(to) && !self.ends_read_by_seat(to) {
-            self.give_back(&Self::call(Operation::Unlock, to as u64, 0))?;
+            let unlock = Self::call(Operation::Unlock, to as u64, 0);
+            // A connection that has left its log closes next, or goes on without one.
+            if self.has_left_log {
+                let _ = self.channel.post(&unlock);
+            } else {
+                self.give_back(&unlock)?;
+            }
         }
         self.has_nothing = to == Level::None;
         Ok(())
@@ -328,7 +343,7 @@ impl Handle for MemberFile {
             Control::HasMoved(moved) if self.link.has_no_companions() => *moved = 0,
             // SQLite asks where a transaction goes on, and once more when it closes.
             Control::HasMoved(moved) => {
-                let known = if self.has_nothing { self.link.has_moved() } else { None };
+                let known = if self.is_between_transactions() { self.link.has_moved() } else { None };
                 *moved = match known {
                     Some(has_moved) => c_int::from(has_moved),
                     None => self.begin(|this| this.control_of(ControlKind::HasMoved, 0))? as c_int,
@@ -394,6 +409,8 @@ impl Handle for MemberFile {
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
+        // From now on the length of the file is another connection's affair, too.
+        self.link.txn.lock().seen = Seen::default();
         self.begin(|this| this.index.map(&this.channel.clone(), region, bytes, extend))
     }
 
@@ -415,6 +432,9 @@ impl Handle for MemberFile {
         self.index.unshare_all(&self.channel);
         self.index.leave();
         *self.link.kept.lock() = KeptFrames::default();
-        self.give_back(&Self::call(Operation::ShmUnmap, u64::from(delete), 0))
+        // SQLite closes its log next.
+        self.has_left_log = true;
+        self.put_off(&Self::call(Operation::ShmUnmap, u64::from(delete), 0));
+        Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::files::group::member_file::{MemberFile, anew};
 use crate::files::group::member_spills::Wanted;
 use crate::files::group::orphan::Orphaned;
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SPILLS, SYNC_WANTED,
+    Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SPILLS, SYNC_WANTED, Seen,
 };
 use crate::files::group::read_ahead::read_pages;
 use crate::files::group::statement;
@@ -65,6 +65,9 @@ impl MemberFile {
                 txn.end();
                 txn.is_reserved = reply.value & RESERVED != 0;
                 let is_told = this.link.settings.receives_file_controls.load(Ordering::Relaxed);
+                if reply.value & HOLDS == 0 {
+                    txn.seen = Seen::decode(reply.data);
+                }
                 if reply.value & HOLDS == 0 || !is_told {
                     return Ok(());
                 }
@@ -245,7 +248,9 @@ impl MemberFile {
 
     /// Bytes of the database, where that is known.
     pub(super) fn size_held(&self) -> Held<u64> {
-        self.link.txn.lock().pages.as_ref().map_or(Held::Asks, |pages| Held::Done(pages.len))
+        let mut txn = self.link.txn.lock();
+        let known = txn.pages.as_ref().map(|pages| pages.len).or_else(|| txn.seen.len.take());
+        known.map_or(Held::Asks, Held::Done)
     }
 
     /// Commits what is held.

@@ -181,7 +181,9 @@ impl Served {
         Stats::add(&self.database.db().counters().member_calls, u64::from(wants_reply));
         self.note_busy();
         if !wants_reply {
-            if let Err(error) = result {
+            if let Err(error) = result
+                && !call.operation.gives_back()
+            {
                 self.failed.get_or_insert(error);
             }
             return Some(false);

@@ -50,7 +50,8 @@ macro_rules! operations {
 operations! {
     /// The first call: `a` is [`VERSION`], `b` [`READ_ONLY`] and others; the data is what the process keeps ([`Keeps`]), and the build. With the
     /// reply comes the descriptor of the board; the value is the member's seat, or [`NO_SEAT`], and the data the number of the marks of unwritten
-    /// pages (8), where there are some, and what has changed (`batch`), where a transaction may begin with that.
+    /// pages (8), where there are some, the header of the file (100), and what has changed (`batch`), where a transaction may begin with that. The flag
+    /// says that whoever opens the file waits for the owner: the close needs no answer.
     Hello = 1,
     /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data. Where the data is a number (1), they are read in as many equal
     /// parts, and those behind the end of the file are left out, but for the first.
@@ -100,7 +101,8 @@ operations! {
     TakeTurn = 21,
     /// Takes the lock of a reader, and, for a statement that is going to write, its turn and the lock of a writer, too. `a` and `b` are the moment of
     /// the pages that the member keeps; the data says what the statement is, and whether page 1 is one of them (1). Bits of the value are
-    /// [`HOLDS`] and [`RESERVED`]. Where it holds, the data is what has changed (`batch`). A lock that the member has by its seat is this one from now on.
+    /// [`HOLDS`] and [`RESERVED`]. Where it holds, the data is what has changed (`batch`), else what SQLite looks at next ([`Seen`]). A lock that the member has
+    /// by its seat is this one from now on.
     Begin = 22,
     /// Commits what a member has held (`batch`). Bits of `a` are [`SYNC_WANTED`] and others. The value is how many commits there were. With [`MORE`]
     /// others of it come next, and the last one commits.
@@ -163,6 +165,28 @@ impl Keeps {
         let (said, greeting) = data.split_at_checked(Keeps::BYTES)?;
         let moment = Moment { epoch: number(said, 8)?, commits: number(said, 16)? };
         Some((Keeps { marks: number(said, 0)?, moment, has_first: said.last() != Some(&0) }, greeting))
+    }
+}
+
+/// What SQLite looks at behind its first lock, as the owner finds it: if a journal is there (1), and a log (1), and bytes of the database (8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub journal: Option<bool>,
+    pub log: Option<bool>,
+    pub len: Option<u64>,
+}
+
+impl Seen {
+    pub(super) fn encode(journal: bool, log: bool, len: u64, message: &mut Vec<u8>) {
+        message.extend_from_slice(&[u8::from(journal), u8::from(log)]);
+        message.extend_from_slice(&len.to_ne_bytes());
+    }
+
+    /// Nothing where the bytes say nothing.
+    pub(super) fn decode(bytes: &[u8]) -> Seen {
+        let Some(len) = number(bytes, 2) else { return Seen::default() };
+        let is_there = |at: usize| bytes.get(at).map(|byte| *byte != 0);
+        Seen { journal: is_there(0), log: is_there(1), len: Some(len) }
     }
 }
 
@@ -461,6 +485,17 @@ mod tests {
             assert_eq!((error.code(), error.to_string()), (10, "why".to_owned()));
             assert!(incoming.next(&there).unwrap().is_none());
         });
+    }
+
+    #[test]
+    fn what_an_owner_has_seen_is_read_as_it_was_said() {
+        for (journal, log) in [(false, true), (true, false)] {
+            let mut said = Vec::new();
+            Seen::encode(journal, log, 1 << 40, &mut said);
+            let expected = Seen { journal: Some(journal), log: Some(log), len: Some(1 << 40) };
+            assert_eq!(Seen::decode(&said), expected);
+            assert_eq!(Seen::decode(&said[1..]), Seen::default());
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::ffi::codes::{
 };
 use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED,
+    Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED, Seen,
 };
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle};
@@ -51,7 +51,7 @@ impl Served {
                 if is_reserved {
                     self.main()?.unlock(Level::Shared)?;
                 }
-                Ok(Answer::value(0))
+                Ok(Answer { bytes: self.look_around(), ..Answer::value(0) })
             }
             Err(error) => {
                 self.main()?.unlock(Level::None)?;
@@ -117,13 +117,31 @@ impl Served {
         Ok(message.len() < MOST_BYTES / 2)
     }
 
+    /// Puts what SQLite looks at next into the buffer; answers its bytes. What is in the way is said once SQLite asks.
+    fn look_around(&mut self) -> usize {
+        let mut message = std::mem::take(&mut self.buffer);
+        message.clear();
+        let len = self.main().and_then(|main| main.size());
+        let [journal, log] = [FileOf::Journal, FileOf::Wal].map(|file| self.is_there(file));
+        if let (Ok(len), Ok(journal), Ok(log)) = (len, journal, log) {
+            Seen::encode(journal, log, len, &mut message);
+        }
+        let bytes = message.len();
+        self.buffer = message;
+        bytes
+    }
+
+    fn is_there(&self, file: FileOf) -> Result<bool> {
+        self.vfs.access(&self.path(file)?, SQLITE_ACCESS_EXISTS, None)
+    }
+
     /// True if SQLite would find neither a journal nor a log, and the file where it was.
     fn has_no_companions(&self) -> Result<bool> {
         if !self.database.db().has_its_name() {
             return Ok(false);
         }
         for file in [FileOf::Journal, FileOf::Wal] {
-            if self.vfs.access(&self.path(file)?, SQLITE_ACCESS_EXISTS, None)? {
+            if self.is_there(file)? {
                 return Ok(false);
             }
         }

@@ -10,6 +10,7 @@
 //! 3. A newcomer waits for no recovery.
 
 use super::{Served, caught};
+use crate::db::HEADER_BYTES;
 use crate::error::{Error, Result};
 use crate::files::group::protocol::Keeps;
 use crate::files::handle::Handle;
@@ -18,8 +19,16 @@ use crate::sync::lock_table::Level;
 use crate::sync::unwritten_pages::UnwrittenPages;
 
 impl Served {
-    /// Says what a newcomer's first transaction may begin with, behind what is in the message; nothing where that has to wait, or to be asked for.
+    /// Says the header of the file, behind what is in the message, and what a newcomer's first transaction may begin with; nothing where that has to wait, or
+    /// to be asked for.
     pub(in crate::files::group) fn tell_newcomer(&mut self, keeps: Keeps, message: &mut Vec<u8>) {
+        let mut header = [0; HEADER_BYTES];
+        // As SQLite reads it where it opens a file, without a lock.
+        let read = caught(|| self.main().and_then(|main| main.read(&mut header, 0)));
+        if read.is_err() {
+            return;
+        }
+        message.extend_from_slice(&header);
         let begin = message.len();
         let own = self.database.db().shared().unwritten().map(UnwrittenPages::id);
         let since = if own == Some(keeps.marks) { keeps.moment } else { Moment::default() };
@@ -64,7 +73,7 @@ mod tests {
         served.tell_newcomer(keeps, &mut message);
         assert_eq!(message[..8], [7; 8], "what is in the message already");
         assert!(!served.is_in_transaction(), "the lock is given back");
-        let news = News::decode(&message[8..]);
+        let news = News::decode(&message[8 + HEADER_BYTES..]);
         news.map(|news| (news.moment, news.changed(), news.pages.iter().map(|(number, _)| number).collect()))
     }
 
@@ -102,6 +111,20 @@ mod tests {
         assert_eq!(told(&mut newcomer, Keeps::default()), None);
         one.main(Operation::Unlock, Level::None as u64, 0);
         assert!(told(&mut newcomer, Keeps::default()).is_some());
+    }
+
+    #[test]
+    fn a_newcomer_hears_the_header_in_any_case() {
+        let (vfs, database, mut one) = held_group();
+        let mut newcomer = member(&vfs, &database).0;
+        one.main(Operation::Lock, Level::Shared as u64, 0);
+        one.main(Operation::Lock, Level::Exclusive as u64, 0);
+        let mut message = Vec::new();
+        newcomer.tell_newcomer(Keeps::default(), &mut message);
+        let mut header = [0; HEADER_BYTES];
+        newcomer.main().unwrap().read(&mut header, 0).unwrap();
+        assert_eq!(message, header);
+        assert_eq!(message[..16], *crate::db::MAGIC);
     }
 
     #[test]
