@@ -62,7 +62,8 @@ fn a_request_in_wal_mode_asks_nothing_twice() {
     (1..4).for_each(|n| member.run(&insert(n)));
     for n in 4..7 {
         let asked = calls(&db, || member.run(&insert(n)));
-        assert!(asked <= 10, "{asked}");
+        // It was twice as many with the file, its companions and its log opened, and closed, call by call.
+        assert!(asked <= 12, "{asked}");
         db.execute("INSERT INTO t VALUES(0, ?1, 'b')", [n]).unwrap();
         member.run(&there_are(2 * n - 3));
     }

@@ -7,7 +7,7 @@ use super::member_companion::MemberCompanion;
 use super::member_file::MemberFile;
 use super::of_test::{READS, SPILLS, group_on, inserting, vfs_on};
 use super::protocol::{
-    BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, Reply, VERSION,
+    BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, Reply, Seen, VERSION,
 };
 use crate::error::Error;
 use crate::ffi::api::Api;
@@ -426,4 +426,65 @@ fn between_its_transactions_a_member_asks_nothing() {
         let expected = [&[(Control, false)], &read[..], &read, &last].concat();
         assert_eq!(asked_between_transactions(has_lease), expected);
     }
+}
+
+/// What a member still asks its owner, which has said with its first lock what it has seen, and is asked these things.
+fn asked_beside_what_was_seen(asks: impl FnOnce(&Arc<Link>, &mut MemberFile)) -> Vec<Operation> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let (vfs, path) = (vfs_on(Arc::new(OsMedium)), Path::new("/litefoot/seen.db"));
+    let name = format!("litefoot-seen-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let channel = Arc::new(Channel::new(LocalSocket::connect(&name).unwrap().unwrap(), path));
+    let socket = listener.accept().unwrap();
+    let owner = std::thread::spawn(move || {
+        let (mut incoming, mut asked, mut seen) = (Incoming::default(), Vec::new(), Vec::new());
+        Seen::encode(false, true, 7, &mut seen);
+        while let Ok(Some(frame)) = incoming.next(&socket) {
+            let (call, _) = Call::decode(frame).unwrap();
+            let data = if call.operation == Operation::Begin { &seen[..] } else { &[] };
+            if matches!(call.operation, Operation::Access | Operation::Size) {
+                asked.push(call.operation);
+            }
+            let mut reply = Vec::new();
+            Reply { value: 0, flag: false, data, ..Reply::DONE }.encode(&mut reply);
+            socket.send(&reply, None).unwrap();
+        }
+        asked
+    });
+    let link = Link::new(opening_of(path), vfs.weak(), channel, None);
+    let mut member = MemberFile::new(link.clone());
+    member.lock(Level::Shared).unwrap();
+    asks(&link, &mut member);
+    drop((member, link));
+    owner.join().unwrap()
+}
+
+#[test]
+fn what_the_owner_has_seen_is_answered_once_and_before_anything_is_written() {
+    fn look(link: &Arc<Link>, member: &mut MemberFile) -> (bool, bool, u64) {
+        let is_there = |file| link.access(file, SQLITE_ACCESS_EXISTS).unwrap();
+        (is_there(FileOf::Journal), is_there(FileOf::Wal), member.size().unwrap())
+    }
+    use Operation::{Access, Size};
+    let all = [Access, Access, Size];
+    let asked = asked_beside_what_was_seen(|link, member| {
+        assert_eq!(look(link, member), (false, true, 7));
+        assert_eq!(look(link, member), (false, false, 0), "as the owner answers");
+    });
+    assert_eq!(asked, all);
+    let asked = asked_beside_what_was_seen(|link, member| {
+        member.lock(Level::Reserved).unwrap();
+        look(link, member);
+    });
+    assert_eq!(asked, all, "a journal may be there by now");
+    let asked = asked_beside_what_was_seen(|link, member| {
+        let _ = member.shm_map(0, REGION, false);
+        look(link, member);
+    });
+    assert_eq!(asked, all, "others may write the file");
+    let asked = asked_beside_what_was_seen(|link, member| {
+        member.unlock(Level::None).unwrap();
+        look(link, member);
+    });
+    assert_eq!(asked, all, "the lock is given up");
 }
