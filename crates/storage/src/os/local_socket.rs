@@ -11,6 +11,7 @@
 //! 4. No signal is sent to the process, and a signal that it gets interrupts nothing here.
 //! 5. A listener can be given to another process. Its name is free at no time, and nobody takes the one before for the one behind it.
 
+use super::crowd::let_others_run;
 use super::socket_file::{self, SocketFile};
 use crate::fork::LockedFile;
 use crate::sync::Mutex;
@@ -408,7 +409,8 @@ impl LocalSocket {
         Ok(())
     }
 
-    /// The same as [`LocalSocket::receive`], where bytes are likely to come within `soon`: the thread sleeps only after that time, and lets other threads run until then.
+    /// The same as [`LocalSocket::receive`], where bytes are likely to come within `soon`: the thread sleeps only after that time, and lets other threads run
+    /// until then, where these have not too much to do.
     ///
     /// # Errors
     /// As for [`LocalSocket::receive`].
@@ -419,10 +421,9 @@ impl LocalSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 received => return received,
             }
-            if begun.elapsed() >= soon {
+            if begun.elapsed() >= soon || !let_others_run() {
                 return self.receive(bytes);
             }
-            std::thread::yield_now();
         }
     }
 

@@ -10,6 +10,7 @@ mod aligned;
 mod calls;
 #[cfg(target_os = "linux")]
 mod closings;
+mod crowd;
 #[cfg(target_os = "linux")]
 mod lease;
 #[cfg(target_os = "linux")]

@@ -14,7 +14,7 @@ use crate::files::group::knocking::Knocked;
 use crate::files::group::lent_pages::{Inheritance, inherit};
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
-use crate::files::group::owner::{Served, await_return, lend, number_of_marks};
+use crate::files::group::owner::{Served, lend, number_of_marks};
 use crate::files::group::protocol::{
     BORROWS, BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, POWERSAFE,
     READ_ONLY, Reply, VERSION,
@@ -369,12 +369,7 @@ pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDat
     let is_welcome = keeps.is_some();
     let _ = socket.set_timeout(0);
     if is_welcome && flags & BORROWS != 0 {
-        let is_lent = lend(socket, &database);
-        // The database may be closed meanwhile.
-        drop((database, vfs));
-        return if is_lent {
-            await_return(socket, &mut incoming)
-        };
+        return lend(socket, &mut incoming, database);
     }
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();

@@ -495,7 +495,7 @@ mod held;
 mod lending;
 mod newcomers;
 mod orphans;
-pub(super) use lending::{await_return, lend, number_of_marks};
+pub(super) use lending::{lend, number_of_marks};
 pub(super) use orphans::{ORPHAN_BYTES, Said};
 mod seat;
 #[cfg(test)]

@@ -8,15 +8,19 @@
 //! 1. The file is lent where it has every page that is not marked: it has no tier, and is not read past the system's cache.
 //! 2. The marks are opened for a member that has the lock of a reader, in a rollback-journal mode.
 //! 3. The stream by which a process has borrowed the file says nothing further. Its end tells that process to close the file.
+//! 4. The owner has the database open for as long as somebody has borrowed the file.
 
 use super::{Answer, Served};
 use crate::error::Result;
 use crate::files::group::protocol::{Incoming, Reply};
+use crate::files::handle::Handle;
+use crate::files::main_db::MainFile;
 use crate::open::OpenDatabase;
 use crate::options::Direct;
 use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::os::LocalSocket;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// The marks of a database whose file may be lent.
 fn lendable(database: &OpenDatabase) -> Option<&UnwrittenPages> {
@@ -51,8 +55,23 @@ impl Served {
     }
 }
 
-/// Lends the file to a process, until that ends the stream. `socket` has brought its first call.
-pub(in crate::files::group) fn lend(socket: &LocalSocket, database: &OpenDatabase) -> bool {
+/// Lends the file to a process, until that gives it back, or is gone. `socket` has brought its first call, and what follows is `incoming`. The database is open
+/// until then, without a connection if need be: the next owner gets no lease while somebody has the file of this one.
+pub(in crate::files::group) fn lend(
+    socket: &LocalSocket,
+    incoming: &mut Incoming,
+    database: Arc<OpenDatabase>,
+) {
+    let keeps_open = Box::new(MainFile::new(database.clone(), true, false, false));
+    if send_file(socket, &database) {
+        drop(database);
+        while matches!(incoming.next(socket), Ok(Some(_))) {}
+    }
+    // A failure has latched the database.
+    let _ = keeps_open.close();
+}
+
+fn send_file(socket: &LocalSocket, database: &OpenDatabase) -> bool {
     let Some((unwritten, file)) = lendable(database).zip(database.db().file().raw_descriptor()) else {
         return false;
     };
@@ -61,9 +80,4 @@ pub(in crate::files::group) fn lend(socket: &LocalSocket, database: &OpenDatabas
     // SAFETY: the database has the file open.
     let file = unsafe { BorrowedFd::borrow_raw(file) };
     socket.send(&reply, Some(file)).is_ok()
-}
-
-/// Waits until a process that has borrowed the file has given it back, or is gone.
-pub(in crate::files::group) fn await_return(socket: &LocalSocket, incoming: &mut Incoming) {
-    while matches!(incoming.next(socket), Ok(Some(_))) {}
 }
