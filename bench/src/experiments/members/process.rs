@@ -34,6 +34,9 @@ const BALANCE_ROWS: u64 = 3000;
 const READ_EACH: i64 = 16;
 const CHANGE_EACH: i64 = 80;
 
+/// Where processes are killed, every other one opens a connection for so many transactions.
+const CONNECT_EACH: i64 = 3;
+
 /// Owners that may die one after the other while a process reads for the first time.
 const MOST_LOST_OWNERS: u32 = 3;
 
@@ -131,20 +134,29 @@ pub(super) fn open(path: &Path, side: Side) -> Result<(Option<Vfs>, Connection),
         let mut options = Options::default();
         options.set("sharing", sharing).map_err(|error| text(&error))?;
         let vfs = Vfs::builder("members").options(options).register().map_err(|error| text(&error))?;
-        let db = vfs.open(path).map_err(|error| text(&error))?;
+        let db = connect(Some(&vfs), path)?;
         (Some(vfs), db)
     } else {
-        (None, open_stock(path).map_err(|error| text(&error))?)
+        (None, connect(None, path)?)
     };
-    db.busy_timeout(BUSY_TIMEOUT).map_err(|error| text(&error))?;
     Ok((vfs, db))
 }
 
+/// Opens one more connection, on litefoot or on stock SQLite.
+fn connect(vfs: Option<&Vfs>, path: &Path) -> Result<Connection, String> {
+    let db = match vfs {
+        Some(vfs) => vfs.open(path).map_err(|error| error.to_string())?,
+        None => open_stock(path).map_err(|error| error.to_string())?,
+    };
+    db.busy_timeout(BUSY_TIMEOUT).map_err(|error| error.to_string())?;
+    Ok(db)
+}
+
 /// Opens a database. Where `member-kills` has stopped the owner for a moment, the open is refused, and comes again.
-fn open_beside_stops(path: &Path, side: Side) -> Result<(Option<Vfs>, Connection), String> {
+fn open_beside_stops<T>(open: impl Fn() -> Result<T, String>) -> Result<T, String> {
     let begun = Instant::now();
     loop {
-        match open(path, side) {
+        match open() {
             Err(refused) if refused.contains("is stopped") && begun.elapsed() < BUSY_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -171,7 +183,8 @@ pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<
 /// Commits, and writes how often, the longest commit and the 99.9th percentile in microseconds, how many have failed, and the calls of all
 /// members.
 pub(super) fn run(plan: &Plan) -> Result<(), String> {
-    let (_vfs, db) = open_beside_stops(&plan.directory.join(DATABASE), plan.side)?;
+    let database = plan.directory.join(DATABASE);
+    let (vfs, mut db) = open_beside_stops(|| open(&database, plan.side))?;
     let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
     let path = acknowledged(&plan.directory, writer);
     let mut log: File = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
@@ -198,6 +211,10 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
     while plan.time.is_none_or(|time| begun.elapsed() < time) {
         n += 1;
         let since = Instant::now();
+        if plan.time.is_none() && writer % 2 == 1 && n % CONNECT_EACH == 0 {
+            drop(db);
+            db = open_beside_stops(|| connect(vfs.as_ref(), &database))?;
+        }
         let done = if plan.time.is_none() && n % READ_EACH == 1 {
             read_balances(&db)?
         } else if plan.time.is_none() && n % CHANGE_EACH == 0 {
