@@ -3,9 +3,13 @@
 use crate::Result;
 use crate::harness::tracer::Tracer;
 use crate::report::Figures;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Failures that are described.
 const DESCRIBED: usize = 10;
+/// A path ends at a point that so many runs do not reach: the threads of a process make a path a little longer or shorter from run to run.
+const WHOLE_RUNS: usize = 3;
 
 /// How far the process of a run has come.
 #[derive(Debug, Default)]
@@ -33,7 +37,9 @@ impl Reached {
         let at = match &self.killed {
             Some((number, point)) => format!("at point {number}, {point}"),
             None => {
-                figures.set(format!("{points}.{case}"), self.points as f64);
+                let name = format!("{points}.{case}");
+                let most = figures.get(&name).unwrap_or_default().max(self.points as f64);
+                figures.set(name, most);
                 "passed whole".to_owned()
             }
         };
@@ -45,23 +51,108 @@ impl Reached {
     }
 }
 
-/// Runs a case again and again, with a kill `step` points later each time, until a run passes whole, or `tell` has heard enough.
-///
-/// # Errors
-/// Those of `run`, which is given the number of the point.
-pub fn kill_at_each_point<R>(
+/// The points of a case, which several threads take in turn.
+#[derive(Debug)]
+pub struct Points {
+    next: AtomicU64,
+    last: u64,
     step: u64,
-    mut run: impl FnMut(u64) -> Result<R>,
-    reached: impl Fn(&R) -> &Reached,
-    tell: &mut dyn FnMut(R) -> bool,
-) -> Result<()> {
-    let mut last = 1;
-    loop {
-        let outcome = run(last)?;
-        let is_over = reached(&outcome).killed.is_none();
-        if !tell(outcome) || is_over {
-            return Ok(());
+    is_over: AtomicBool,
+}
+
+impl Points {
+    /// Each so many-th of a range, as far as the path goes.
+    pub fn of(range: &RangeInclusive<u64>, step: u64) -> Points {
+        let (next, last) = (AtomicU64::new(*range.start()), *range.end());
+        Points { next, last, step, is_over: AtomicBool::new(false) }
+    }
+
+    fn take(&self) -> Option<u64> {
+        let point = self.next.fetch_add(self.step, Ordering::Relaxed);
+        (point <= self.last && !self.is_over.load(Ordering::Relaxed)).then_some(point)
+    }
+
+    /// Runs the case with a kill at each of its points that no other thread takes, until runs pass whole, or `tell` has heard enough.
+    ///
+    /// # Errors
+    /// Those of `run`, which is given the number of the point.
+    pub fn kill_at_each<R>(
+        &self,
+        mut run: impl FnMut(u64) -> Result<R>,
+        reached: impl Fn(&R) -> &Reached,
+        tell: &mut dyn FnMut(R) -> bool,
+    ) -> Result<()> {
+        while let Some(point) = self.take() {
+            let mut whole = 0;
+            while whole < WHOLE_RUNS {
+                let outcome = run(point)?;
+                let is_whole = reached(&outcome).killed.is_none();
+                if !tell(outcome) {
+                    return Ok(());
+                }
+                if !is_whole {
+                    break;
+                }
+                whole += 1;
+            }
+            if whole == WHOLE_RUNS {
+                self.is_over.store(true, Ordering::Relaxed);
+            }
         }
-        last += step;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The points at which a path of so many points is killed; of three runs two are a point shorter.
+    fn killed(length: u64, range: &RangeInclusive<u64>, step: u64) -> Vec<u64> {
+        let (mut killed, mut runs) = (Vec::new(), 0);
+        let run = |point| {
+            runs += 1;
+            let is_there = point < length || point == length && runs % 3 == 0;
+            Ok(Reached { killed: is_there.then(|| (point, String::new())), points: length })
+        };
+        let mut tell = |reached: Reached| {
+            killed.extend(reached.killed.map(|(point, _)| point));
+            true
+        };
+        Points::of(range, step).kill_at_each(run, |reached| reached, &mut tell).unwrap();
+        killed
+    }
+
+    #[test]
+    fn each_point_of_the_longest_path_is_one_that_kills_once() {
+        for length in 5..=7 {
+            assert_eq!(killed(length, &(1..=u64::MAX), 1), (1..=length).collect::<Vec<_>>());
+        }
+        assert_eq!(killed(9, &(1..=u64::MAX), 4), [1, 5, 9]);
+        assert_eq!(killed(9, &(3..=6), 2), [3, 5]);
+    }
+
+    #[test]
+    fn threads_share_the_points_of_a_case() {
+        let points = Points::of(&(1..=u64::MAX), 1);
+        let work = || {
+            let mut killed = Vec::new();
+            let run = |point| {
+                let killed = (point <= 100).then(|| (point, String::new()));
+                Ok(Reached { killed, points: 100 })
+            };
+            let mut tell = |reached: Reached| {
+                killed.extend(reached.killed.map(|(point, _)| point));
+                true
+            };
+            points.kill_at_each(run, |reached| reached, &mut tell).unwrap();
+            killed
+        };
+        let mut killed = std::thread::scope(|scope| {
+            let other = scope.spawn(work);
+            [work(), other.join().unwrap()].concat()
+        });
+        killed.sort_unstable();
+        assert_eq!(killed, (1..=100).collect::<Vec<_>>());
     }
 }

@@ -12,6 +12,20 @@ use std::io;
 #[cfg(target_arch = "x86_64")]
 const CALL_INSTRUCTION: [u8; 2] = [0x0f, 0x05];
 
+/// Bytes that may come before the one that says what an instruction does: repeats, and sizes.
+#[cfg(target_arch = "x86_64")]
+const PREFIXES: [u8; 4] = [0x66, 0x67, 0xf2, 0xf3];
+#[cfg(target_arch = "x86_64")]
+const REX: std::ops::RangeInclusive<u8> = 0x40..=0x4f;
+/// `movs` and `stos`.
+#[cfg(target_arch = "x86_64")]
+const STRINGS: [u8; 4] = [0xa4, 0xa5, 0xaa, 0xab];
+/// The register that says what stops a thread; and that it stops before the instruction whose address is in the first one.
+#[cfg(target_arch = "x86_64")]
+const DEBUG_CONTROL: usize = 7;
+#[cfg(target_arch = "x86_64")]
+const BREAKPOINT: u64 = 1;
+
 /// What a thread was stopped with.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
@@ -54,6 +68,34 @@ impl Registers {
     pub(super) fn without_call(mut self) -> Registers {
         self.0.orig_rax = u64::MAX;
         self
+    }
+
+    /// The instruction behind this one, where this one is a string instruction that writes, and may repeat itself.
+    pub(super) fn behind_string(&self, thread: pid_t) -> Option<u64> {
+        // SAFETY: the request reads the other process's memory.
+        let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, thread, self.0.rip, 0_usize) };
+        let bytes = word.to_ne_bytes();
+        let at = bytes.iter().position(|byte| !PREFIXES.contains(byte) && !REX.contains(byte))?;
+        STRINGS.contains(&bytes[at]).then(|| self.0.rip + at as u64 + 1)
+    }
+
+    /// Lets the thread run until it comes to an instruction, or meets a signal.
+    pub(super) fn run_to(thread: pid_t, instruction: u64) -> io::Result<Waited> {
+        let poke = |number: usize, value: u64| {
+            let place = std::mem::offset_of!(libc::user, u_debugreg) + number * size_of::<u64>();
+            // SAFETY: the request writes a register of the thread's.
+            match unsafe { libc::ptrace(libc::PTRACE_POKEUSER, thread, place, value) } {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            }
+        };
+        poke(0, instruction)?;
+        poke(DEBUG_CONTROL, BREAKPOINT)?;
+        let waited = wait_for(thread, libc::PTRACE_CONT)?;
+        if !matches!(waited, Waited::End) {
+            poke(DEBUG_CONTROL, 0)?;
+        }
+        Ok(waited)
     }
 
     /// Has the thread make a call by that instruction, and says what it has answered; its registers are those behind the call. Nothing is said of one that has ended.
@@ -100,6 +142,14 @@ impl Registers {
 
     pub(super) fn without_call(self) -> Registers {
         self
+    }
+
+    pub(super) fn behind_string(&self, _: pid_t) -> Option<u64> {
+        None
+    }
+
+    pub(super) fn run_to(_: pid_t, _: u64) -> io::Result<Waited> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(super) fn call(&self, _: pid_t, _: u64, _: libc::c_long, _: [u64; 3]) -> io::Result<Option<i64>> {

@@ -9,6 +9,9 @@
 //! page read-only again. The calls that change the protection are the thread's own, made by the tracer in its place. New mappings are found behind each call
 //! that makes one.
 //!
+//! A string instruction, by which the C library copies and clears, stops behind each of its bytes. It has a point behind the first one, and one at each further page. Between those it
+//! runs to the next instruction, where a breakpoint of the processor's stops the thread.
+//!
 //! The memory is writable again before a kill: the system changes it itself when a thread ends (robust futexes).
 //!
 //! # Limits
@@ -50,6 +53,8 @@ pub(super) struct Stores {
     /// True for the name of memory that no other process writes or reads.
     is_own: fn(&str) -> bool,
     watched: Vec<Range<u64>>,
+    /// The names of what was watched.
+    names: BTreeSet<String>,
     /// An instruction that makes a call.
     call_instruction: u64,
     /// Calls under way, of threads.
@@ -88,6 +93,7 @@ impl Tracer {
         self.stores = Some(Stores {
             is_own,
             watched: Vec::new(),
+            names: BTreeSet::new(),
             call_instruction,
             under_way: Vec::new(),
             refused: None,
@@ -100,6 +106,11 @@ impl Tracer {
     /// How many stores there were.
     pub fn stores(&self) -> u64 {
         self.stores.as_ref().map_or(0, |stores| stores.stores)
+    }
+
+    /// True where the process has had memory of others whose name ends like this.
+    pub fn had_memory(&self, end: &str) -> bool {
+        self.stores.as_ref().is_some_and(|stores| stores.names.iter().any(|name| name.ends_with(end)))
     }
 
     /// The number of a call that the system has refused since it met memory that is watched.
@@ -136,8 +147,10 @@ impl Tracer {
         let new = mappings
             .into_iter()
             .filter(|mapping| mapping.is_shared && mapping.is_writable && !(stores.is_own)(&mapping.name));
-        let new: Vec<Range<u64>> = new.map(|mapping| mapping.memory).collect();
+        let (new, names): (Vec<Range<u64>>, Vec<String>) =
+            new.map(|mapping| (mapping.memory, mapping.name)).unzip();
         stores.watched.extend(new.iter().cloned());
+        stores.names.extend(names);
         self.protect(thread, &new, READ_ONLY)
     }
 
@@ -206,7 +219,12 @@ impl Tracer {
                 self.protect(thread, &ranges, WRITABLE)?;
             }
             begins = false;
-            match wait_for(thread, libc::PTRACE_SINGLESTEP)? {
+            let behind = if repeats > 0 { Registers::of(thread)?.behind_string(thread) } else { None };
+            let waited = match behind {
+                Some(behind) => Registers::run_to(thread, behind)?,
+                None => wait_for(thread, libc::PTRACE_SINGLESTEP)?,
+            };
+            match waited {
                 // An instruction that repeats itself stops behind each time.
                 Waited::Stepped if Registers::of(thread)?.instruction() == instruction => {
                     repeats += 1;
@@ -355,34 +373,12 @@ sys.stdin.readline()
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn a_process_is_killed_before_between_and_behind_two_stores() {
-        use std::io::{Read, Write};
-        use std::process::{Command, Stdio};
-        use std::time::Duration;
-
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("memory");
         let mut found = Vec::new();
         for last in 1.. {
             fs::write(&path, [0; PAGE as usize]).unwrap();
-            let mut child = Command::new("python3")
-                .args(["-c", STORES])
-                .arg(&path)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            child.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
-            let mut tracer = Tracer::attach(child.id()).unwrap();
-            let (quiet, patience) = (Duration::from_millis(50), Duration::from_secs(60));
-            tracer.begin(quiet, last).unwrap();
-            tracer.count_stores(|_| false).unwrap();
-            child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
-            assert!(tracer.run_until(|_| false, quiet, patience).unwrap());
-            let (is_killed, stores) = (tracer.killed_at().is_some(), tracer.stores());
-            assert_eq!(tracer.met_memory(), None);
-            tracer.end().unwrap();
-            // The tracer has waited for it.
-            assert!(child.wait().is_err());
+            let (is_killed, stores) = killed(STORES, &path, last);
             let memory = fs::read(&path).unwrap();
             found.push([memory[0], memory[1]]);
             if !is_killed {
@@ -392,5 +388,70 @@ sys.stdin.readline()
         }
         found.dedup();
         assert_eq!(found, [[0, 0], [1, 0], [1, 2]]);
+    }
+
+    /// Fills three pages by one instruction: `rep stosb`.
+    #[cfg(target_arch = "x86_64")]
+    const STRING: &str = "import ctypes, mmap, sys
+file = open(sys.argv[1], 'r+b')
+memory = mmap.mmap(file.fileno(), 3 * 4096)
+code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes([0x48, 0x89, 0xd1, 0x89, 0xf0, 0xf3, 0xaa, 0xc3]))
+address = ctypes.addressof(ctypes.c_char.from_buffer(code))
+fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)(address)
+target = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+print('up', flush=True)
+sys.stdin.readline()
+fill(target, 7, 3 * 4096)
+print('ok', flush=True)
+sys.stdin.readline()
+";
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_string_instruction_has_a_point_behind_its_first_byte_and_one_at_each_further_page() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("memory");
+        let mut found = Vec::new();
+        for last in 1.. {
+            fs::write(&path, [0; 3 * PAGE as usize]).unwrap();
+            let (is_killed, stores) = killed(STRING, &path, last);
+            found.push(fs::read(&path).unwrap().iter().filter(|byte| **byte == 7).count());
+            if !is_killed {
+                assert_eq!(stores, 1);
+                break;
+            }
+        }
+        found.dedup();
+        assert_eq!(found, [0, 1, 4096, 8192, 12288]);
+    }
+
+    /// Runs a program that makes stores once it hears a line, and kills it at a point; whether it was killed, and how many stores there were.
+    #[cfg(target_arch = "x86_64")]
+    fn killed(program: &str, path: &std::path::Path, last: u64) -> (bool, u64) {
+        use std::io::{Read, Write};
+        use std::process::{Command, Stdio};
+        use std::time::Duration;
+
+        let mut child = Command::new("python3")
+            .args(["-c", program])
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 3]).unwrap();
+        let mut tracer = Tracer::attach(child.id()).unwrap();
+        let (quiet, patience) = (Duration::from_millis(50), Duration::from_secs(60));
+        tracer.begin(quiet, last).unwrap();
+        tracer.count_stores(|_| false).unwrap();
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        assert!(tracer.run_until(|_| false, quiet, patience).unwrap());
+        let (is_killed, stores) = (tracer.killed_at().is_some(), tracer.stores());
+        assert_eq!(tracer.met_memory(), None);
+        tracer.end().unwrap();
+        // The tracer has waited for it.
+        assert!(child.wait().is_err());
+        (is_killed, stores)
     }
 }

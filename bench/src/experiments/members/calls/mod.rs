@@ -1,20 +1,21 @@
 //! `member-kills --kill-at-calls` and `--kill-at-stores`: one process of a group is killed at each point of its path, one after the other.
 //!
 //! Several processes use a database: its owner, a member, and a third one where the owner is killed first. One of them is traced while it does something
-//! (`paths`). The traced one is killed at its first point from there on, in the next run at the second, until a run passes whole. After each kill another one
+//! (`paths`). The traced one is killed at its first point from there on, in the next run at the second, until runs pass whole. After each kill another one
 //! commits. In the end litefoot and stock SQLite look for what was acknowledged, and for what nobody has committed.
 //!
 //! With `--kill-at-calls` the points are its calls, in one path from the open to the close. With `--kill-at-stores` they are before and behind each call, and before
 //! and behind each store into memory that other processes have, in many short paths (`--case` has the beginning of `MODE.PATH`). Nobody else can tell where
-//! between two of these points a process was killed: it was killed at each instruction of the path.
+//! between two of these points a process was killed: it was killed at each instruction of the path. All processors share the points of a case; `--case MODE.PATH:200-299` takes some of them.
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | `calls.CASE`, `points.CASE` | points of the traced process, by case: the last run, which passed whole |
+//! | `calls.CASE`, `points.CASE` | points of the traced process, by case: the longest of the runs that passed whole |
 //! | `stores.CASE` | stores among them |
 //! | `kills` | runs with a kill |
 //! | `lost`, `damaged` | kills after which a commit was missing; after which SQLite's own check failed, or there was what nobody has committed |
 //! | `errors` | runs in which the process that lives met an error that the death of the other does not explain |
+//! | `strangers` | runs in which a process came as a stranger, since the one that is traced was too slow for it; each is made again (WAL mode, `--kill-at-stores`) |
 //! | `longest_ms` | the longest commit of the one that lives, behind a kill |
 
 mod child;
@@ -23,7 +24,7 @@ mod paths;
 use super::MODES;
 use super::process::{DATABASE, GROUP, Side, open};
 use crate::harness::committer::{Committer, PATIENCE};
-use crate::harness::each_point::{Reached, kill_at_each_point};
+use crate::harness::each_point::{Points, Reached};
 use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches};
 use crate::options::Options;
@@ -31,7 +32,9 @@ use crate::report::Figures;
 use crate::{Error, Result};
 pub(crate) use child::{CHILD, be_killed};
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path as FilePath;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 /// The processes, in the order in which they begin.
@@ -44,18 +47,22 @@ const QUIET: Duration = Duration::from_millis(20);
 /// Only each so many-th call in the short form, or point.
 const QUICK_STEP: u64 = 24;
 const QUICK_STEP_OF_STORES: u64 = 200;
+/// So many runs are made for a point where processes come as strangers.
+const MOST_TRIES: usize = 5;
+/// The end of the name of a file that strangers share, and members do not.
+const STRANGERS: &str = "-shm";
 /// What the owner does first.
 const BEGINS: [paths::Told; 3] = [(OWNER, "open"), (OWNER, "commit"), (OWNER, "commit")];
 
 /// A path in a journal mode.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Case {
     mode: &'static str,
     path: &'static paths::Path,
     /// True where stores are points.
     at_stores: bool,
-    /// Each so many-th point is one that kills.
-    step: u64,
+    /// Points that nobody has taken yet.
+    points: Points,
 }
 
 impl Case {
@@ -69,6 +76,8 @@ impl Case {
 struct Run {
     reached: Reached,
     stores: u64,
+    /// True where a process came as a stranger: the path was another one.
+    has_stranger: bool,
     longest: Duration,
     wrong: Option<String>,
     error: Option<String>,
@@ -76,37 +85,65 @@ struct Run {
 
 /// Runs all cases.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
+    let cases = cases(options)?;
+    let mut figures = Figures::new();
+    for name in ["kills", "lost", "damaged", "errors", "strangers", "longest_ms"] {
+        figures.set(name, 0.0);
+    }
+    let parts = available_parallelism().map_or(1, usize::from);
+    let all = (cases.len() * parts) as u64;
+    progress.begin("parts of cases", all);
+    let work = |batch: &Batch<'_, (usize, Option<Run>)>| {
+        let index = batch.first as usize / parts;
+        let case = &cases[index];
+        let one = |last| {
+            for _ in 1..MOST_TRIES {
+                let run = one_apart(case, &options.directory, last)?;
+                if !run.has_stranger {
+                    return Ok(run);
+                }
+                batch.tell((index, Some(run)));
+            }
+            one_apart(case, &options.directory, last)
+        };
+        let tell = &mut |run| batch.tell((index, Some(run)));
+        case.points.kill_at_each(one, |run: &Run| &run.reached, tell)?;
+        batch.tell((index, None));
+        Ok(())
+    };
+    in_batches(all, 1, work, &mut |(index, run)| {
+        if let Some(run) = &run {
+            note(&mut figures, &cases[index], run);
+        }
+        progress.advance(u64::from(run.is_none()))
+    })?;
+    Ok(figures)
+}
+
+/// The cases that are wanted, all of each or some points.
+fn cases(options: &Options) -> Result<Vec<Case>> {
     let (paths, step): (&'static [paths::Path], _) = match options.kill_at_stores {
         true => (&paths::EACH, QUICK_STEP_OF_STORES),
         false => (&paths::WHOLE, QUICK_STEP),
     };
     let (at_stores, step) = (options.kill_at_stores, if options.quick { step } else { 1 });
-    let all =
-        MODES.into_iter().flat_map(|mode| paths.iter().map(move |path| Case { mode, path, at_stores, step }));
-    let is_wanted = |case: &Case| options.case.as_deref().is_none_or(|name| case.name().starts_with(name));
-    let cases: Vec<Case> = all.filter(is_wanted).collect();
-    if cases.is_empty() {
-        return Err(Error::Wrong(format!(
-            "no path is called {:?}",
-            options.case.as_deref().unwrap_or_default()
-        )));
-    }
-    let mut figures = Figures::new();
-    for name in ["kills", "lost", "damaged", "errors", "longest_ms"] {
-        figures.set(name, 0.0);
-    }
-    progress.begin("cases", cases.len() as u64);
-    let work = |batch: &Batch<'_, (usize, Run)>| {
-        let index = batch.first as usize;
-        let case = &cases[index];
-        let one = |last| one_apart(case, &options.directory, last);
-        kill_at_each_point(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
+    let wanted = options.case.as_deref().unwrap_or_default();
+    let unknown = || Error::Wrong(format!("no path is called {wanted:?}"));
+    let (name, range) = match wanted.split_once(':') {
+        Some((name, range)) => (name, points(range).ok_or_else(unknown)?),
+        None => (wanted, 1..=u64::MAX),
     };
-    in_batches(cases.len() as u64, 1, work, &mut |(index, run)| {
-        note(&mut figures, &cases[index], &run);
-        progress.advance(u64::from(run.reached.killed.is_none()))
-    })?;
-    Ok(figures)
+    let all = MODES.into_iter().flat_map(|mode| paths.iter().map(move |path| (mode, path)));
+    let case = |(mode, path)| Case { mode, path, at_stores, points: Points::of(&range, step) };
+    let cases: Vec<Case> = all.map(case).filter(|case| case.name().starts_with(name)).collect();
+    if cases.is_empty() { Err(unknown()) } else { Ok(cases) }
+}
+
+/// Numbers of points: one, or the first and the last.
+fn points(range: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (1 <= first && first <= last).then_some(first..=last)
 }
 
 fn note(figures: &mut Figures, case: &Case, run: &Run) {
@@ -116,6 +153,7 @@ fn note(figures: &mut Figures, case: &Case, run: &Run) {
         ("lost", has("lost: ")),
         ("damaged", has("damaged: ")),
         ("errors", run.error.is_some()),
+        ("strangers", run.has_stranger),
     ] {
         let sum = figures.get(name).unwrap_or_default() + f64::from(u8::from(more));
         figures.set(name, sum);
@@ -123,7 +161,9 @@ fn note(figures: &mut Figures, case: &Case, run: &Run) {
     let longest = figures.get("longest_ms").unwrap_or_default().max(run.longest.as_secs_f64() * 1000.0);
     figures.set("longest_ms", longest);
     if case.at_stores && run.reached.killed.is_none() {
-        figures.set(format!("stores.{}", case.name()), run.stores as f64);
+        let name = format!("stores.{}", case.name());
+        let most = figures.get(&name).unwrap_or_default().max(run.stores as f64);
+        figures.set(name, most);
     }
     let points = if case.at_stores { "points" } else { "calls" };
     run.reached.note(figures, points, &case.name(), run.wrong.iter().chain(&run.error));
@@ -175,6 +215,10 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
     }
     run.reached = Reached::of(&tracer, last);
     run.stores = tracer.stores();
+    run.has_stranger = tracer.had_memory(STRANGERS);
+    if run.has_stranger {
+        (run.reached.points, run.stores) = (0, 0);
+    }
     if let Some(number) = tracer.met_memory() {
         run.error = Some(format!("call number {number} has met memory that is watched"));
     }

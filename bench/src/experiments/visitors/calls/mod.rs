@@ -18,7 +18,7 @@ mod owner;
 use super::content::DATABASE;
 use super::owner::{MODES, stock_sees_all};
 use crate::harness::committer::{Committer, PATIENCE};
-use crate::harness::each_point::{Reached, kill_at_each_point};
+use crate::harness::each_point::{Points, Reached};
 use crate::harness::tracer::Tracer;
 use crate::harness::{self, Batch, Progress, in_batches, open_stock};
 use crate::options::{Journals, Options};
@@ -108,15 +108,20 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
         figures.set(name, 0.0);
     }
     progress.begin("changes", cases.len() as u64);
-    let work = |batch: &Batch<'_, (usize, Run)>| {
+    let work = |batch: &Batch<'_, (usize, Option<Run>)>| {
         let index = batch.first as usize;
         let case = &cases[index];
         let one = |last| one_apart(case, scratch.path(), last);
-        kill_at_each_point(case.step, one, |run| &run.reached, &mut |run| batch.tell((index, run)))
+        let tell = &mut |run| batch.tell((index, Some(run)));
+        Points::of(&(1..=u64::MAX), case.step).kill_at_each(one, |run: &Run| &run.reached, tell)?;
+        batch.tell((index, None));
+        Ok(())
     };
     in_batches(cases.len() as u64, 1, work, &mut |(index, run)| {
-        note(&mut figures, &cases[index], &run);
-        progress.advance(u64::from(run.reached.killed.is_none()))
+        if let Some(run) = &run {
+            note(&mut figures, &cases[index], run);
+        }
+        progress.advance(u64::from(run.is_none()))
     })?;
     Ok(figures)
 }
