@@ -74,9 +74,7 @@ impl Registers {
     pub(super) fn behind_string(&self, thread: pid_t) -> Option<u64> {
         // SAFETY: the request reads the other process's memory.
         let word = unsafe { libc::ptrace(libc::PTRACE_PEEKTEXT, thread, self.0.rip, 0_usize) };
-        let bytes = word.to_ne_bytes();
-        let at = bytes.iter().position(|byte| !PREFIXES.contains(byte) && !REX.contains(byte))?;
-        STRINGS.contains(&bytes[at]).then(|| self.0.rip + at as u64 + 1)
+        Some(self.0.rip + bytes_of_string(word.to_ne_bytes())?)
     }
 
     /// Lets the thread run until it comes to an instruction, or meets a signal.
@@ -118,6 +116,13 @@ impl Registers {
     }
 }
 
+/// How many bytes the instruction at the beginning has, where it is a string instruction that writes.
+#[cfg(target_arch = "x86_64")]
+fn bytes_of_string(code: [u8; 8]) -> Option<u64> {
+    let at = code.iter().position(|byte| !PREFIXES.contains(byte) && !REX.contains(byte))?;
+    STRINGS.contains(&code[at]).then_some(at as u64 + 1)
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy)]
 pub(super) struct Registers;
@@ -154,5 +159,27 @@ impl Registers {
 
     pub(super) fn call(&self, _: pid_t, _: u64, _: libc::c_long, _: [u64; 3]) -> io::Result<Option<i64>> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn string_instructions_that_write_have_a_length() {
+        for (code, bytes) in [
+            (&[0xf3_u8, 0xa4][..], Some(2)),
+            (&[0xf3, 0x48, 0xab], Some(3)),
+            (&[0xaa], Some(1)),
+            (&[0xf3, 0xac], None),
+            (&[0x48, 0x89, 0xd1], None),
+            (&[0xf3, 0x0f, 0x7f, 0x07], None),
+        ] {
+            let mut padded = [0x90; 8];
+            padded[..code.len()].copy_from_slice(code);
+            assert_eq!(bytes_of_string(padded), bytes, "{code:x?}");
+        }
     }
 }
