@@ -1,4 +1,4 @@
-//! A process that is killed at each point of its path, one after the other, until a run passes whole: what the experiments of that kind share.
+//! A process that is killed at each point of its path, one after the other, until runs pass whole: what the experiments of that kind share.
 
 use crate::Result;
 use crate::harness::tracer::Tracer;

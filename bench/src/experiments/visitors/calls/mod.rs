@@ -3,11 +3,11 @@
 //! A case is a journal mode, a direction, and something or nothing in the logs. Each run has a process of its own, which
 //! makes commits and waits. Then somebody opens the file, or the visitor that was there leaves.
 //! All calls count from there on, to the end of the owner's next commit. The process is killed before the first of them, in the
-//! next run before the second, until a run passes whole. After each kill stock SQLite and litefoot look at copies of the files.
+//! next run before the second, until runs pass whole. After each kill stock SQLite and litefoot look at copies of the files.
 //!
 //! | figure | meaning |
 //! |---|---|
-//! | `calls` | calls of a change and of the commit after it, by case: the last run, which passed whole |
+//! | `calls` | calls of a change and of the commit after it, by case: the longest of the runs that passed whole |
 //! | `kills` | runs with a kill |
 //! | `stock_sees_all` | kills after which no commit log was there: stock SQLite must see everything |
 //! | `lost`, `damaged` | kills after which a commit was missing, or SQLite's own check failed |
