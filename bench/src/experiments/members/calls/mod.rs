@@ -188,7 +188,8 @@ fn start(directory: &FilePath, writer: i64) -> io::Result<Committer> {
 /// One run, with a kill at point `last`.
 fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
     let path = case.path;
-    let many = 1 + path.lives.max(path.killed);
+    let beside = path.beside.map_or(OWNER, |(_, (process, _))| process);
+    let many = 1 + path.lives.max(path.killed).max(beside);
     let mut processes: Vec<Committer> =
         (1..).take(many).map(|writer| start(directory, writer)).collect::<io::Result<_>>()?;
     for (process, line) in BEGINS.iter().chain(path.before) {
@@ -203,10 +204,16 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
         processes[OWNER].told.child.kill()?;
     }
     let mut run = Run::default();
-    let (mut is_heard, mut asked) = (true, path.killed);
+    let (mut is_heard, mut asked, mut beside) = (true, path.killed, path.beside);
     for (process, line) in path.traced {
         asked = *process;
-        is_heard = said(&mut processes[*process], &mut tracer, line)?;
+        let is_told = processes[*process].tell(line).is_ok();
+        if let Some((point, (other, line))) = beside.take() {
+            tracer.run_until(|tracer| tracer.points() >= point, QUIET, PATIENCE)?;
+            processes[other].tell(line)?;
+        }
+        // Refused where it was killed at this moment.
+        is_heard = !is_told || is_answered(&mut processes[*process], &mut tracer)?;
         if !is_heard && !tracer.has_ended() {
             run.error = Some(format!("it hangs after {} points, at {line:?}", tracer.points()));
         }
@@ -214,6 +221,11 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
             break;
         }
     }
+    let other = path.beside.map(|(_, (other, _))| other);
+    let is_other_heard = match other {
+        Some(other) => is_answered(&mut processes[other], &mut tracer)?,
+        None => true,
+    };
     run.reached = Reached::of(&tracer, last);
     run.stores = tracer.stores();
     let passed = run.reached.killed.is_none();
@@ -226,17 +238,20 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
         run.error = Some(format!("call number {number} has met memory that is watched"));
     }
     tracer.end()?;
+    // They are on their way to the next owner, or are that now.
+    let begun = Instant::now();
     if !is_heard && path.killed == OWNER && asked == path.lives {
-        // It is on its way to the next owner, or is that now.
-        let begun = Instant::now();
         processes[path.lives].hear(PATIENCE);
-        run.longest = begun.elapsed();
     }
+    if let Some(other) = other.filter(|_| !is_other_heard) {
+        processes[other].hear(PATIENCE);
+    }
+    run.longest = begun.elapsed();
     // What it has acknowledged in its last moment.
     processes[path.killed].hear_the_rest();
     // The transaction under way has failed with the owner, and nothing else does.
     for (index, process) in processes.iter_mut().enumerate() {
-        if passed || path.killed != OWNER && index != path.killed {
+        if passed || path.killed != OWNER && index != path.killed && Some(index) != other {
             run.error = run.error.take().or(process.error.take());
         }
     }
@@ -261,12 +276,8 @@ fn is_own(name: &str) -> bool {
     ["/memfd:frames", "/memfd:litefoot-stats"].iter().any(|own| name.starts_with(own))
 }
 
-/// Has a process do something while the one that is traced runs; true where it has answered.
-fn said(process: &mut Committer, tracer: &mut Tracer, line: &str) -> io::Result<bool> {
-    // Refused where it was killed at this moment.
-    if process.tell(line).is_err() {
-        return Ok(true);
-    }
+/// Waits for an answer of a process while the one that is traced runs; true where there is one.
+fn is_answered(process: &mut Committer, tracer: &mut Tracer) -> io::Result<bool> {
     let mut is_heard = false;
     tracer.run_until(
         |_| {

@@ -19,6 +19,8 @@ pub(super) struct Path {
     pub without_owner: bool,
     /// What is done while the process is traced.
     pub traced: &'static [Told],
+    /// What another process does at once, from a point of the traced one on.
+    pub beside: Option<(u64, Told)>,
 }
 
 /// A whole life of the member.
@@ -50,8 +52,11 @@ const LONG_LOG: &[Told] = &[
     (OWNER, "large"),
 ];
 
+/// The point from which on a process that takes over is the next owner.
+const LEADS: u64 = 100;
+
 /// The paths of `--kill-at-stores`.
-pub(super) const EACH: [Path; 16] = [
+pub(super) const EACH: [Path; 18] = [
     Path::of_member("joins", &[], &[(MEMBER, "open"), (MEMBER, "read")]),
     Path::of_member("reads", JOINED, &[(MEMBER, "read")]),
     Path::of_member("commits", JOINED, &[(MEMBER, "commit")]),
@@ -59,9 +64,19 @@ pub(super) const EACH: [Path; 16] = [
     Path::of_member("rolls_back", JOINED, &[(MEMBER, "roll back")]),
     Path::of_member("leaves", JOINED, &[(MEMBER, "close")]),
     Path { lives: THIRD, without_owner: true, ..Path::of_member("takes_over", THREE, &[(MEMBER, "commit")]) },
+    Path {
+        lives: THIRD,
+        without_owner: true,
+        beside: Some((LEADS, (THIRD, "commit"))),
+        ..Path::of_member("two_take_over", THREE, &[(MEMBER, "commit")])
+    },
     Path::of_owner("lets_join", &[], &[(MEMBER, "open"), (MEMBER, "read")]),
     Path::of_owner("serves_a_read", JOINED, &[(MEMBER, "read")]),
     Path::of_owner("serves_a_commit", JOINED, &[(MEMBER, "commit")]),
+    Path {
+        beside: Some((0, (THIRD, "commit"))),
+        ..Path::of_owner("serves_two_commits", THREE, &[(MEMBER, "commit")])
+    },
     Path::of_owner("serves_more_than_is_held", JOINED, &[(MEMBER, "large")]),
     Path::of_owner("serves_a_roll_back", JOINED, &[(MEMBER, "roll back")]),
     Path::of_owner("lets_leave", JOINED, &[(MEMBER, "close")]),
@@ -72,10 +87,10 @@ pub(super) const EACH: [Path; 16] = [
 
 impl Path {
     const fn of_member(name: &'static str, before: &'static [Told], traced: &'static [Told]) -> Path {
-        Path { name, killed: MEMBER, lives: OWNER, before, without_owner: false, traced }
+        Path { name, killed: MEMBER, lives: OWNER, before, without_owner: false, traced, beside: None }
     }
 
     const fn of_owner(name: &'static str, before: &'static [Told], traced: &'static [Told]) -> Path {
-        Path { name, killed: OWNER, lives: MEMBER, before, without_owner: false, traced }
+        Path { name, killed: OWNER, lives: MEMBER, before, without_owner: false, traced, beside: None }
     }
 }
