@@ -244,3 +244,34 @@ fn an_owner_that_ends_in_order_lets_transactions_end_and_nobody_fails() {
         assert_eq!(committed, 3, "{mode}");
     }
 }
+
+#[test]
+#[ignore = "processes that die beside others: cargo xtask members"]
+fn a_group_whose_processes_end_in_order_leaves_the_database_file_alone_and_complete() {
+    for mode in MODES {
+        for owner_is_in_transaction in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let (path, vfs, db) = create(&directory, mode);
+            drop((db, vfs));
+            let mut owner = Process::start("obey", &path, 1);
+            let mut member = Process::start("obey", &path, 2);
+            owner.run("INSERT INTO t VALUES(1, 1, zeroblob(5000))");
+            member.run("INSERT INTO t VALUES(2, 1, zeroblob(5000))");
+            if owner_is_in_transaction {
+                owner.run("BEGIN; INSERT INTO t VALUES(1, 2, 'a')");
+            }
+            owner.end();
+            // It has no transaction any more, and is no owner.
+            member.end();
+            let left: Vec<_> = ["-wal", "-commits", "-journal"]
+                .map(|suffix| format!("{}{suffix}", path.display()))
+                .into_iter()
+                .filter(|path| std::fs::metadata(path).is_ok())
+                .collect();
+            assert!(left.is_empty(), "{mode}: {left:?}");
+            let copy = directory.path().join("copy.db");
+            std::fs::copy(&path, &copy).unwrap();
+            assert_eq!(count(&Connection::open(copy).unwrap()), 2, "{mode}");
+        }
+    }
+}

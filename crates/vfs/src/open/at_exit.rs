@@ -48,13 +48,18 @@ pub fn leave() {
     KeptLogs::remove_all(&owned);
 }
 
-/// Materializes the deltas of all databases that are open, and removes the journals that they would keep.
+/// Materializes the deltas of all databases that are open, and removes the journals that they would keep. The file of a group outside of WAL mode is
+/// complete then.
 fn bring_home(open: &[Arc<OpenDatabase>]) {
     for database in open {
         if let Some(wal) = database.wal_at_exit() {
             wal.fold_at_exit();
         }
         if database.db().is_of_this_process() && database.db().shared().was_owned() {
+            if database.group_end().has_begun() {
+                // Its members may have no more transaction, and none of them is an owner then.
+                database.locks().while_free(|| database.rollback_log().retire_at_exit(database.db()));
+            }
             database.rollback_log().fold_at_exit(database.db());
             database.rollback_log().remove_kept_journal_at_exit(database.db());
         }

@@ -366,10 +366,14 @@ impl RollbackRedoLog {
 
     /// Materializes the deltas without waiting for anybody, when the process exits.
     pub(crate) fn fold_at_exit(&self, db: &Db) {
+        self.try_at_exit(db, |state| state.fold(db));
+    }
+
+    fn try_at_exit(&self, db: &Db, what: impl FnOnce(&mut RedoLogState) -> Result<()>) {
         let state = self.is_live().then(|| self.state.try_write()).flatten();
         if let (Some(mut state), None) = (state, db.latch().reason()) {
-            // A failure leaves the deltas to the next open.
-            let _ = state.fold(db);
+            // A failure leaves it to the next open.
+            let _ = what(&mut state);
         }
     }
 
@@ -470,7 +474,15 @@ impl RollbackRedoLog {
             return Ok(());
         }
         self.wait_until_idle();
-        let mut state = self.state.write();
+        self.retire_state(&mut self.state.write(), db)
+    }
+
+    /// The same without waiting for anybody, when the process exits.
+    pub(crate) fn retire_at_exit(&self, db: &Db) {
+        self.try_at_exit(db, |state| self.retire_state(state, db));
+    }
+
+    fn retire_state(&self, state: &mut RedoLogState, db: &Db) -> Result<()> {
         state.checkpoint(db)?;
         state.deltas.delete_log()?;
         if let Some(redo) = &mut state.redo {
