@@ -275,3 +275,29 @@ fn a_group_whose_processes_end_in_order_leaves_the_database_file_alone_and_compl
         }
     }
 }
+
+#[test]
+#[ignore = "processes that die beside others: cargo xtask members"]
+fn nobody_is_refused_because_of_a_member_that_has_died() {
+    for mode in ["delete", "persist", "truncate"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        db.busy_timeout(Duration::ZERO).unwrap();
+        db.execute_batch(
+            "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 4000) \
+             INSERT INTO t SELECT 1, n, randomblob(1000) FROM c; UPDATE sums SET n = 571",
+        )
+        .unwrap();
+        for n in 0..6 {
+            let mut member = Process::start("obey", &path, 2);
+            member.run("PRAGMA cache_size=20; BEGIN IMMEDIATE; UPDATE t SET data = randomblob(1000)");
+            // What it has sent last waits in its stream when it dies.
+            member.tell("UPDATE t SET data = randomblob(1000)");
+            std::thread::sleep(Duration::from_millis(5 * n));
+            member.kill();
+            assert_eq!(count(&db), 4000, "{mode}, {n}");
+            let written = db.execute_batch("UPDATE sums SET n = n");
+            assert!(written.is_ok(), "{mode}, {n}: {written:?}");
+        }
+    }
+}

@@ -464,6 +464,14 @@ impl LocalSocket {
         }
     }
 
+    /// True if the other end has ended the stream, also where bytes of it still wait.
+    pub fn has_ended(&self) -> bool {
+        let mut end = libc::pollfd { fd: self.socket.raw(), events: 0, revents: 0 };
+        // SAFETY: one structure, which outlives the call.
+        let count = uninterrupted(|| unsafe { libc::poll(&raw mut end, 1, 0) as isize });
+        count.is_ok_and(|count| count > 0)
+    }
+
     /// Ends the stream; a thread that waits for bytes goes on.
     pub fn close(&self) {
         self.socket.shut_down();

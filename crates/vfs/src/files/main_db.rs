@@ -26,6 +26,7 @@ use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::{HandleId, Level};
 use crate::sync::refused_writer::Attempts;
 use crate::sync::wal_index::HeldSlots;
+use litefoot_storage::os::LocalSocket;
 use litefoot_storage::reserve;
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -68,6 +69,8 @@ pub struct MainFile {
     pub(super) token: u64,
     /// True from a transaction that has come from a dead owner until its commit.
     pub(super) is_inherited: bool,
+    /// The stream of the process whose connection it is, where that is another one.
+    pub(super) stream: Option<Arc<LocalSocket>>,
     /// The attempts to take the write lock that were refused, since the last that was not.
     pub(super) refused: Option<Attempts>,
     /// True if it was looked what a crash has left, by one that takes no locks.
@@ -126,6 +129,7 @@ impl MainFile {
             waits: 0,
             token: 0,
             is_inherited: false,
+            stream: None,
             refused: None,
             wal: (0, Weak::new()),
             looked: !unlocked,
@@ -373,7 +377,9 @@ impl Handle for MainFile {
         if self.released.is_some() {
             self.take_lock_again()?;
         }
-        if to > Level::Shared { self.lock_to_write(to) } else { self.lock_shared() }
+        self.past_departures(
+            |this| if to > Level::Shared { this.lock_to_write(to) } else { this.lock_shared() },
+        )
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {

@@ -19,6 +19,19 @@ impl MainFile {
         self.end_turn();
     }
 
+    /// Makes an attempt to take a lock, and once more where it was refused, and members that have died had locks.
+    #[inline]
+    pub(super) fn past_departures(&mut self, attempt: impl Fn(&mut MainFile) -> Result<()>) -> Result<()> {
+        loop {
+            let gone = self.database.departures().gone();
+            let locked = attempt(self);
+            let is_refused = matches!(locked, Err(Error::Busy)) && !self.connection.internal;
+            if !is_refused || !self.database.await_departures(gone, self.stream.as_ref()) {
+                return locked;
+            }
+        }
+    }
+
     /// Takes the lock of a reader.
     pub(super) fn lock_shared(&mut self) -> Result<()> {
         // Ours are not in the application's way: they only read and checkpoint, under the wal-index's locks.

@@ -15,6 +15,7 @@ use crate::ffi::api::Api;
 use crate::memory::spill_file::MakeSpill;
 use crate::open::at_exit;
 use crate::open::checkpointer::Checkpointer;
+use crate::open::departures::Departures;
 use crate::open::group::{GroupEnd, OwnGroup};
 use crate::open::handles::Handles;
 use crate::open::handover::Handover;
@@ -68,6 +69,7 @@ pub struct OpenDatabase {
     pub(super) weak_self: OnceLock<Weak<OpenDatabase>>,
     pub(super) serves_group: AtomicBool,
     pub(super) group_end: GroupEnd,
+    pub(super) departures: Departures,
     pub(super) looks: Looks,
     pub(super) joiners: Joiners,
     pub(super) succession: Succession,
@@ -147,6 +149,7 @@ impl OpenDatabase {
             weak_self: OnceLock::new(),
             serves_group: AtomicBool::new(false),
             group_end: GroupEnd::default(),
+            departures: Departures::default(),
             looks: Looks::default(),
             joiners: Joiners::default(),
             succession: Succession::default(),

@@ -7,6 +7,7 @@
 //! | `ownership` | taking the file for this process with the first lock |
 //! | `own_name` | giving up the names of its logs, where another file has taken that of the database |
 //! | `group` | the name by which other processes find its owner |
+//! | `departures` | members that have died, and what they still have |
 //! | `succession` | owning it by the open file of an owner that has died |
 //! | `joiners` | processes that come to a database which this process has alone, and want to be of its group |
 //! | `handover` | giving the database to a related process, and having it again |
@@ -32,6 +33,7 @@ pub(crate) mod checkpointer;
 pub(crate) mod committed_pages;
 pub mod database;
 pub(crate) mod delta_recovery;
+pub(crate) mod departures;
 mod export_sql;
 pub(crate) mod group;
 mod handles;

@@ -144,6 +144,17 @@ fn a_forked_child_does_not_keep_a_stream_open() {
 }
 
 #[test]
+fn the_end_of_a_stream_is_seen_before_its_last_bytes_are_received() {
+    let name = name("ended");
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let (here, there) = (LocalSocket::connect(&name).unwrap().unwrap(), listener.accept().unwrap());
+    here.send(b"x", None).unwrap();
+    assert!(!there.has_ended());
+    drop(here);
+    assert!(there.has_ended() && there.is_open());
+}
+
+#[test]
 fn a_listener_that_is_given_away_is_free_at_no_time_and_who_waits_comes_again() {
     let (name, way) = (name("given"), name("way"));
     let ends = LocalListener::bind(&way).unwrap().unwrap();

@@ -328,6 +328,7 @@ fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase
         }
         let (vfs, there, its) = (vfs.clone(), database.clone(), Arc::downgrade(&database));
         let serve = move || {
+            let socket = Arc::new(socket);
             receive(&socket, vfs, database);
             drop(socket);
             leave(&its);
@@ -353,7 +354,7 @@ fn leave(database: &Weak<OpenDatabase>) {
 }
 
 /// Hears the first call of a member, and serves it.
-pub(super) fn receive(socket: &LocalSocket, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
+pub(super) fn receive(socket: &Arc<LocalSocket>, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
     let _ = socket.set_timeout(GREETING.as_millis() as u32);
     let mut incoming = Incoming::default();
     let Ok(Some(frame)) = incoming.next(socket) else { return };

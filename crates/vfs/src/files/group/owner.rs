@@ -50,6 +50,11 @@ impl MainFile {
         self.note_statement(MembersStatement::UNKNOWN);
     }
 
+    /// The member is at the other end of that.
+    fn note_stream(&mut self, stream: Arc<LocalSocket>) {
+        self.stream = Some(stream);
+    }
+
     /// Notes which statement the next call of a member's is for.
     fn note_statement(&self, statement: MembersStatement) {
         self.connection.note_statement(statement);
@@ -136,8 +141,12 @@ impl Served {
     }
 
     /// Makes the calls of a member until it closes its file, or is gone.
-    pub(super) fn serve(mut self, socket: &LocalSocket, incoming: &mut Incoming) {
+    pub(super) fn serve(mut self, socket: &Arc<LocalSocket>, incoming: &mut Incoming) {
         let (mut outgoing, database) = (Vec::new(), self.database.clone());
+        let _present = database.departures().note(socket.clone());
+        if let Some(main) = &mut self.main {
+            main.note_stream(socket.clone());
+        }
         while self.main.is_some() {
             let Ok(Some(frame)) = incoming.next(socket) else { break };
             let _call = database.group_end().begin_call();

@@ -89,7 +89,7 @@ fn serve_in_turn(
         listener = LocalListener::bind(name).unwrap().unwrap();
         drop(stream);
     }
-    receive(&listener.accept().unwrap(), last.0, last.1);
+    receive(&Arc::new(listener.accept().unwrap()), last.0, last.1);
 }
 
 /// Has a member at owners that end one after the other, and looks at the last one.
@@ -173,7 +173,7 @@ fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to() {
         let id = database.db().file().id();
         let name = format!("litefoot-newcomers-{}", std::process::id());
         let listener = LocalListener::bind(&name).unwrap().unwrap();
-        let there = std::thread::spawn(move || receive(&listener.accept().unwrap(), vfs, database));
+        let there = std::thread::spawn(move || receive(&Arc::new(listener.accept().unwrap()), vfs, database));
         let socket = LocalSocket::connect(&name).unwrap().unwrap();
         let channel = Channel::new(socket, Path::new("/app.db"));
         let said = Keeps::default().encode(&greeting(id, &options));
