@@ -10,6 +10,9 @@ use crate::error::{Error, Result, check_memory};
 use crate::files::main_db::MainFile;
 use crate::sync::lock_table::Level;
 
+/// Attempts behind departures of others, before a refusal stands.
+const MOST_DEPARTURES: usize = 3;
+
 impl MainFile {
     /// Lowers the lock: whoever waits goes on.
     pub(super) fn give_lock_up(&mut self, to: Level) {
@@ -22,7 +25,8 @@ impl MainFile {
     /// Makes an attempt to take a lock, and once more where it was refused, and members that have died had locks.
     #[inline]
     pub(super) fn past_departures(&mut self, attempt: impl Fn(&mut MainFile) -> Result<()>) -> Result<()> {
-        loop {
+        // Where others come and go all the time, somebody always has gone just now.
+        for _ in 0..MOST_DEPARTURES {
             let gone = self.database.departures().gone();
             let locked = attempt(self);
             let is_refused = matches!(locked, Err(Error::Busy)) && !self.connection.internal;
@@ -30,6 +34,7 @@ impl MainFile {
                 return locked;
             }
         }
+        attempt(self)
     }
 
     /// Takes the lock of a reader.
