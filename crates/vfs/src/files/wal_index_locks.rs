@@ -400,6 +400,7 @@ mod tests {
     use crate::open::OpenDatabase;
     use crate::open::checkpointer::{run_of_test, take_turn_of_test};
     use crate::open::database::DatabaseSetup;
+    use crate::sync::wal_index::RECOVERY_SLOT;
     use crate::sync::wal_index_marks::REGION_BYTES;
     use litefoot_sim::SimMedium;
     use std::path::Path;
@@ -434,6 +435,26 @@ mod tests {
             assert_eq!(main.database.wal_index().change_counter(), made, "it is there");
             main.shm_unlock(WRITE_SLOT, 1).unwrap();
         }
+    }
+
+    #[test]
+    fn no_index_is_made_while_another_connection_keeps_everybody_from_making_one() {
+        let mut main = open(true);
+        main.database.wal_or_open(make_spill()).unwrap();
+        let mut other = MainFile::new(main.database.clone(), false, true, false);
+        for file in [&mut main, &mut other] {
+            file.shm_map(0, REGION_BYTES, true).unwrap();
+        }
+        let made = |main: &mut MainFile| {
+            main.shm_lock(WRITE_SLOT, 1, true).unwrap();
+            let made = main.database.wal_index().change_counter();
+            main.shm_unlock(WRITE_SLOT, 1).unwrap();
+            made
+        };
+        other.shm_lock(RECOVERY_SLOT, 1, true).unwrap();
+        assert_eq!(made(&mut main), 0);
+        other.shm_unlock(RECOVERY_SLOT, 1).unwrap();
+        assert_ne!(made(&mut main), 0);
     }
 
     #[test]

@@ -93,13 +93,15 @@ pub(crate) fn offset_of_page(frame: u32, page_bytes: usize) -> u64 {
 /// Slots of the wal-index (SQLite's `wal.c`).
 pub(crate) const WRITE_SLOT: usize = 0;
 pub(crate) const CHECKPOINT_SLOT: usize = 1;
+/// The slot of a connection that makes the index.
+pub(crate) const RECOVERY_SLOT: usize = 2;
 pub(crate) const READ_SLOTS: usize = 3;
 
 /// Lock slots that one handle holds.
 #[derive(Debug)]
 pub struct HeldSlots {
     shared: Arc<WalReader>,
-    exclusive: u8,
+    pub(super) exclusive: u8,
     /// The open file by which the handle of a group's member locks slots exclusively, while the regions are a file's.
     pub(super) member: Option<Arc<NamelessMemory>>,
 }

@@ -30,8 +30,8 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::sync::shm_file::ShmFile;
 use crate::sync::wal_index::{
-    COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, SUM_WORD, VERSION_WORD, WRITE_SLOT,
-    WalIndex, WalIndexState, write_header,
+    COPY_WORDS, FRAME_SUM_WORD, HeldSlots, LAST_FRAME_WORD, READ_SLOTS, RECOVERY_SLOT, SUM_WORD,
+    VERSION_WORD, WRITE_SLOT, WalIndex, WalIndexState, write_header,
 };
 use crate::sync::wal_index_marks::{
     ATTEMPTED_WORD, BACKFILL_WORD, READ_MARK_WORDS, REGION_BYTES, UNUSED_MARK,
@@ -143,7 +143,14 @@ impl WalIndex {
     pub(crate) fn make_of_empty_log(&self, held: &HeldSlots) {
         let state = self.state();
         let Some(first) = state.regions.first().filter(|_| state.file.is_none()) else { return };
-        if held.writes() && read_header(first).is_none() {
+        if !held.writes() || read_header(first).is_some() {
+            return;
+        }
+        // An application may keep everybody from making an index, and so from reading. SQLite asks for that slot next.
+        let others = self.exclusive.glance() & !held.exclusive;
+        if others >> RECOVERY_SLOT & 1 != 0 {
+            self.renewed.store(true, Ordering::SeqCst);
+        } else {
             write_empty(first, state.shared_slots());
             self.renewed.store(false, Ordering::SeqCst);
         }
