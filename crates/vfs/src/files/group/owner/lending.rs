@@ -8,13 +8,11 @@
 //! 1. The file is lent where it has every page that is not marked: it has no tier, and is not read past the system's cache.
 //! 2. The marks are opened for a member that has the lock of a reader, in a rollback-journal mode.
 //! 3. The stream by which a process has borrowed the file says nothing further. Its end tells that process to close the file.
-//! 4. The owner has the database open for as long as somebody has borrowed the file.
+//! 4. The owner has the lease for as long as somebody has borrowed the file, also without a connection.
 
 use super::{Answer, Served};
 use crate::error::Result;
 use crate::files::group::protocol::{Incoming, Reply};
-use crate::files::handle::Handle;
-use crate::files::main_db::MainFile;
 use crate::open::OpenDatabase;
 use crate::options::Direct;
 use crate::sync::unwritten_pages::UnwrittenPages;
@@ -55,20 +53,17 @@ impl Served {
     }
 }
 
-/// Lends the file to a process, until that gives it back, or is gone. `socket` has brought its first call, and what follows is `incoming`. The database is open
-/// until then, without a connection if need be: the next owner gets no lease while somebody has the file of this one.
+/// Lends the file to a process, until that gives it back, or is gone. `socket` has brought its first call, and what follows is `incoming`. Until then this
+/// process has the database, also behind its last connection, which leaves the file complete: the next owner would get no lease.
 pub(in crate::files::group) fn lend(
     socket: &LocalSocket,
     incoming: &mut Incoming,
     database: Arc<OpenDatabase>,
 ) {
-    let keeps_open = Box::new(MainFile::new(database.clone(), true, false, false));
     if send_file(socket, &database) {
-        drop(database);
         while matches!(incoming.next(socket), Ok(Some(_))) {}
     }
-    // A failure has latched the database.
-    let _ = keeps_open.close();
+    drop(database);
 }
 
 fn send_file(socket: &LocalSocket, database: &OpenDatabase) -> bool {
