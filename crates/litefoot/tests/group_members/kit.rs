@@ -184,6 +184,18 @@ pub(crate) fn count(db: &Connection) -> i64 {
     db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
 }
 
+/// A statement that fails unless the table has so many rows.
+pub(crate) fn there_are(rows: i64) -> String {
+    format!("SELECT iif((SELECT count(*) FROM t) = {rows}, 1, abs(-9223372036854775807 - 1))")
+}
+
+/// Messages of members that want a reply meanwhile, but for the first of each connection.
+pub(crate) fn calls(db: &Connection, does: impl FnOnce()) -> i64 {
+    let before = metric_or_zero(db, "member_calls");
+    does();
+    metric_or_zero(db, "member_calls") - before
+}
+
 /// Everything that was acknowledged is there, and the database is sound.
 pub(crate) fn check(db: &Connection, path: &Path, writers: impl Iterator<Item = u32>) -> usize {
     let mut total = 0;

@@ -1,8 +1,7 @@
 //! A connection for each request: what a process keeps of its owner between its connections, and for how long.
 
-use crate::kit::{MODES, Process, check, count, create_with, with_options};
+use crate::kit::{MODES, Process, calls, check, count, create_with, there_are, with_options};
 use litefoot::rusqlite::Connection;
-use litefoot_testkit::sqlite::metric_or_zero;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -14,20 +13,8 @@ fn by_itself() -> Command {
     with_options("")
 }
 
-/// Messages of members that wanted a reply meanwhile, but for the first of each connection.
-fn calls(db: &Connection, does: impl FnOnce()) -> i64 {
-    let before = metric_or_zero(db, "member_calls");
-    does();
-    metric_or_zero(db, "member_calls") - before
-}
-
 fn insert(n: i64) -> String {
     format!("INSERT INTO t VALUES(1, {n}, 'a')")
-}
-
-/// A statement that fails unless the table has so many rows.
-fn there_are(rows: i64) -> String {
-    format!("SELECT iif((SELECT count(*) FROM t) = {rows}, 1, abs(-9223372036854775807 - 1))")
 }
 
 #[test]

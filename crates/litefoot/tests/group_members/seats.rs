@@ -1,23 +1,11 @@
 //! Members that read without a message, where there is no write-ahead log: what they see, and whose way they are in.
 
-use crate::kit::{Process, await_owned, count, create, open, signal};
+use crate::kit::{Process, await_owned, calls, count, create, open, signal, there_are};
 use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot_testkit::sqlite::metric_or_zero;
 use std::time::{Duration, Instant};
 
 const MODES: [&str; 3] = ["delete", "truncate", "persist"];
-
-/// A statement that fails unless the table has so many rows.
-fn there_are(rows: i64) -> String {
-    format!("SELECT iif((SELECT count(*) FROM t) = {rows}, 1, abs(-9223372036854775807 - 1))")
-}
-
-/// Messages of members meanwhile.
-fn calls(db: &Connection, does: impl FnOnce()) -> i64 {
-    let before = metric_or_zero(db, "member_calls");
-    does();
-    metric_or_zero(db, "member_calls") - before
-}
 
 fn insert(db: &Connection, n: i64) -> Result<usize, litefoot::rusqlite::Error> {
     db.execute("INSERT INTO t VALUES(0, ?1, 'a')", [n])

@@ -30,9 +30,9 @@ pub(crate) struct Departures {
 }
 
 /// A member is there, until this is dropped.
-pub(crate) struct Present<'a>(&'a Departures, Arc<LocalSocket>);
+pub(crate) struct Present(Arc<Departures>, Arc<LocalSocket>);
 
-impl Drop for Present<'_> {
+impl Drop for Present {
     fn drop(&mut self) {
         self.0.streams.lock().retain(|stream| !Arc::ptr_eq(stream, &self.1));
         self.0.gone.fetch_add(1, Ordering::SeqCst);
@@ -42,9 +42,9 @@ impl Drop for Present<'_> {
 
 impl Departures {
     /// A member has come, with that stream.
-    pub(crate) fn note(&self, stream: Arc<LocalSocket>) -> Present<'_> {
+    pub(crate) fn note(self: &Arc<Self>, stream: Arc<LocalSocket>) -> Present {
         self.streams.lock().push(stream.clone());
-        Present(self, stream)
+        Present(self.clone(), stream)
     }
 
     /// How many members have gone so far. Their locks were free before.
@@ -73,8 +73,18 @@ impl Departures {
 
 impl OpenDatabase {
     /// The members that are there.
-    pub(crate) fn departures(&self) -> &Departures {
+    pub(crate) fn departures(&self) -> &Arc<Departures> {
         &self.departures
+    }
+
+    /// The processes that have borrowed the file.
+    pub(crate) fn borrowers(&self) -> &Arc<Departures> {
+        &self.borrowers
+    }
+
+    /// The last connection is closed: waits until threads for borrowers that have gone have nothing of the database any more.
+    pub(super) fn await_borrowers(&self) {
+        self.borrowers.wait(None);
     }
 
     /// A connection was refused, and `gone` had gone before it asked: waits until members that have died have nothing any more. `false` where there are

@@ -62,6 +62,7 @@ impl OpenDatabase {
         if !last || !self.db.is_of_this_process() {
             return Ok(());
         }
+        self.await_borrowers();
         self.ownership.own_name.await_end();
         if let Some(pages) = self.cache.known_pages() {
             pages.end_reads();

@@ -23,6 +23,7 @@ use crate::files::group::retained;
 use crate::files::requested_file::{is_true, read_only as to_read_only};
 use crate::files::vfs::{OpenedFile, Vfs};
 use crate::open::OpenDatabase;
+use crate::open::departures::Present;
 use crate::open::group::Group;
 use crate::open::joiners::name_of;
 use crate::options::{GroupSocket, Options, Sharing};
@@ -329,9 +330,9 @@ fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase
         let (vfs, there, its) = (vfs.clone(), database.clone(), Arc::downgrade(&database));
         let serve = move || {
             let socket = Arc::new(socket);
-            receive(&socket, vfs, database);
+            let present = receive(&socket, vfs, database);
             drop(socket);
-            leave(&its);
+            leave(&its, present);
         };
         // Where there is no thread, the member finds the stream closed, and tries again for a while.
         if thread::spawn("litefoot-member", serve).is_err() {
@@ -341,8 +342,10 @@ fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase
 }
 
 /// A member's stream has ended. A group without members ends soon: an owner that is alone pays nothing for it.
-fn leave(database: &Weak<OpenDatabase>) {
-    if !database.upgrade().is_some_and(|database| database.dismiss()) {
+fn leave(database: &Weak<OpenDatabase>, present: Option<Present>) {
+    let is_empty = database.upgrade().is_some_and(|database| database.dismiss());
+    drop(present);
+    if !is_empty {
         return;
     }
     for _ in 0..ATTEMPTS_TO_END {
@@ -353,12 +356,16 @@ fn leave(database: &Weak<OpenDatabase>) {
     }
 }
 
-/// Hears the first call of a member, and serves it.
-pub(super) fn receive(socket: &Arc<LocalSocket>, vfs: Arc<Vfs>, database: Arc<OpenDatabase>) {
+/// Hears the first call of a member, and serves it. What it answers ends once this thread has nothing of the database any more.
+pub(super) fn receive(
+    socket: &Arc<LocalSocket>,
+    vfs: Arc<Vfs>,
+    database: Arc<OpenDatabase>,
+) -> Option<Present> {
     let _ = socket.set_timeout(GREETING.as_millis() as u32);
     let mut incoming = Incoming::default();
-    let Ok(Some(frame)) = incoming.next(socket) else { return };
-    let Some((call, true)) = Call::decode(frame) else { return };
+    let Ok(Some(frame)) = incoming.next(socket) else { return None };
+    let (call, true) = Call::decode(frame)? else { return None };
     let flags = call.b;
     let greeting = greeting(database.db().file().id(), database.db().options());
     // Newcomers come to a group in WAL mode only where both have been told to.
@@ -370,7 +377,7 @@ pub(super) fn receive(socket: &Arc<LocalSocket>, vfs: Arc<Vfs>, database: Arc<Op
     let is_welcome = keeps.is_some();
     let _ = socket.set_timeout(0);
     if is_welcome && flags & BORROWS != 0 {
-        return lend(socket, &mut incoming, database);
+        return Some(lend(socket, &mut incoming, database));
     }
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
@@ -396,6 +403,7 @@ pub(super) fn receive(socket: &Arc<LocalSocket>, vfs: Arc<Vfs>, database: Arc<Op
     if is_welcome {
         SERVED.fetch_sub(1, Ordering::Relaxed);
     }
+    None
 }
 
 /// Finds the next owner of a member's connection that has lost one; this process may become it.

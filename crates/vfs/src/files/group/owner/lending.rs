@@ -14,6 +14,7 @@ use super::{Answer, Served};
 use crate::error::Result;
 use crate::files::group::protocol::{Incoming, Reply};
 use crate::open::OpenDatabase;
+use crate::open::departures::Present;
 use crate::options::Direct;
 use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::os::LocalSocket;
@@ -54,16 +55,18 @@ impl Served {
 }
 
 /// Lends the file to a process, until that gives it back, or is gone. `socket` has brought its first call, and what follows is `incoming`. Until then this
-/// process has the database, also behind its last connection, which leaves the file complete: the next owner would get no lease.
+/// process has the database, also behind its last connection, which leaves the file complete: the next owner would get no lease. The last connection waits
+/// for what is answered.
 pub(in crate::files::group) fn lend(
-    socket: &LocalSocket,
+    socket: &Arc<LocalSocket>,
     incoming: &mut Incoming,
     database: Arc<OpenDatabase>,
-) {
+) -> Present {
+    let present = database.borrowers().note(socket.clone());
     if send_file(socket, &database) {
         while matches!(incoming.next(socket), Ok(Some(_))) {}
     }
-    drop(database);
+    present
 }
 
 fn send_file(socket: &LocalSocket, database: &OpenDatabase) -> bool {
