@@ -39,7 +39,12 @@ fn a_file_leads_processes_of_other_containers_to_the_group() {
         assert!(socket(&path).exists());
         member.end();
         drop(db);
-        assert!(!socket(&path).exists(), "{mode}: nothing is left");
+        // A thread for the member may have the database for a moment longer.
+        let begun = Instant::now();
+        while socket(&path).exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{mode}: nothing is left");
+            std::thread::yield_now();
+        }
         // Without the file it would be one.
         let (_vfs, db) = open_with(&path, "sharing=group");
         db.execute_batch("DELETE FROM t").unwrap();
