@@ -343,7 +343,9 @@ impl Handle for MemberFile {
             Control::HasMoved(moved) if self.link.has_no_companions() => *moved = 0,
             // SQLite asks where a transaction goes on, and once more when it closes.
             Control::HasMoved(moved) => {
-                let known = if self.is_between_transactions() { self.link.has_moved() } else { None };
+                // Where the owner has ended, a connection that closes its log is to find the next one.
+                let may_look = self.is_between_transactions() && self.channel.look().is_ok();
+                let known = if may_look { self.link.has_moved() } else { None };
                 *moved = match known {
                     Some(has_moved) => c_int::from(has_moved),
                     None => self.begin(|this| this.control_of(ControlKind::HasMoved, 0))? as c_int,
