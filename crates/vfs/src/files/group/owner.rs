@@ -223,10 +223,14 @@ impl Served {
             return Err(error);
         }
         let answer = caught(|| self.carry_out(call));
-        if let Err(Error::Panic(text)) = &answer {
+        self.latch_after_panic(&answer);
+        answer
+    }
+
+    fn latch_after_panic<T>(&self, result: &Result<T>) {
+        if let Err(Error::Panic(text)) = result {
             self.database.db().latch_after_panic(text);
         }
-        answer
     }
 
     fn encode(&self, call: &Call<'_>, result: Result<Answer>, outgoing: &mut Vec<u8>) {
@@ -439,10 +443,7 @@ impl Served {
     pub(super) fn end(mut self) {
         self.end_read_by_seat();
         if let Some(main) = self.main.take() {
-            let abandoned = caught(|| main.abandon());
-            if let Err(Error::Panic(text)) = &abandoned {
-                self.database.db().latch_after_panic(text);
-            }
+            self.latch_after_panic(&caught(|| main.abandon()));
             self.companions = [None, None];
             self.leave_memory();
         }

@@ -11,7 +11,7 @@
 
 use super::{Served, caught};
 use crate::db::HEADER_BYTES;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files::group::protocol::Keeps;
 use crate::files::handle::Handle;
 use crate::sync::group_changes::Moment;
@@ -25,6 +25,7 @@ impl Served {
         let mut header = [0; HEADER_BYTES];
         // As SQLite reads it where it opens a file, without a lock.
         let read = caught(|| self.main().and_then(|main| main.read(&mut header, 0)));
+        self.latch_after_panic(&read);
         if read.is_err() {
             return;
         }
@@ -33,9 +34,7 @@ impl Served {
         let own = self.database.db().shared().unwritten().map(UnwrittenPages::id);
         let since = if own == Some(keeps.marks) { keeps.moment } else { Moment::default() };
         let told = caught(|| self.tell_for_a_moment((since, keeps.has_first), message));
-        if let Err(Error::Panic(text)) = &told {
-            self.database.db().latch_after_panic(text);
-        }
+        self.latch_after_panic(&told);
         if !matches!(told, Ok(true)) {
             message.truncate(begin);
         }
