@@ -293,6 +293,27 @@ fn a_history_of_plain_transactions_has_no_gap() {
     }
 }
 
+/// SQLite does not write pages that a transaction has added, and frees again. What they hold is told all the same.
+#[test]
+fn a_history_has_transactions_with_new_pages_that_are_free_again() {
+    for mode in ["wal", "delete"] {
+        let (_directory, path, db) = application(mode, 4096);
+        let mut copy = Copy::new(&path);
+        copy.replay(&mut VecDeque::new(), &mut Told::default());
+        let (mut states, mut told) = (VecDeque::new(), Told::default());
+        for a in [100, 200, 300] {
+            let statement = format!(
+                "BEGIN; INSERT INTO t VALUES ({a}, zeroblob(40000)), ({a} + 1, randomblob(20000 + {a})); \
+                 DELETE FROM t WHERE a = {a}; COMMIT"
+            );
+            db.execute_batch(&statement).unwrap();
+            states.push_back(serialized(&db));
+        }
+        copy.replay(&mut states, &mut told);
+        assert_eq!((told.transactions, told.gaps), (3, 0), "{mode}");
+    }
+}
+
 /// Who asks for what has changed instead of the next transaction is told that of those that were not told.
 #[test]
 fn transactions_that_are_not_told_have_changed_their_pages() {

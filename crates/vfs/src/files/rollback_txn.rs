@@ -10,6 +10,7 @@ use crate::sync::kept_transactions::Transaction;
 use crate::txn::dirty_pages::{DirtyPages, before, write_in_place};
 use litefoot_storage::buffer_pool::Advisor;
 use litefoot_storage::log_file::Durability;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -340,11 +341,15 @@ fn record_for_watchers(database: &OpenDatabase, held: &DirtyPages, page_bytes: u
         return;
     }
     changed.record(&(0..0), || {
-        let pages = u32::try_from(held.len() / page_bytes as u64).ok()?;
-        let numbers = held.page_numbers().into_iter().collect();
-        Transaction::read(numbers, page_bytes, pages, |number, page| {
+        let pages_of = |len: u64| u32::try_from(len / page_bytes as u64).ok();
+        let (before, pages) = (pages_of(held.base_len())?, pages_of(held.len())?);
+        // SQLite does not write a page that is new, and free again: where it is not in the file, it is zeros.
+        let new = before.saturating_add(1)..=pages;
+        let numbers: BTreeSet<u32> = held.page_numbers().into_iter().chain(new).collect();
+        Transaction::read(numbers.into_iter().collect(), page_bytes, pages, |number, page| {
             let offset = u64::from(number - 1) * page_bytes as u64;
-            read_committed(database.db(), &**database.rollback_log(), page, offset).is_ok()
+            let read = read_committed(database.db(), &**database.rollback_log(), page, offset);
+            matches!(read, Ok(()) | Err(Error::ShortRead))
         })
     });
 }

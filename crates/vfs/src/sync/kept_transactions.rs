@@ -34,14 +34,15 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    /// One that was committed just now: of pages in ascending order, which `read` reads. `None` where that fails, or these are too many.
+    /// One that was committed just now: of pages in ascending order, which `read` reads; without the page of SQLite's locks. `None` where that fails, or
+    /// these are too many.
     pub(crate) fn read(
         mut numbers: Vec<u32>,
         page_bytes: usize,
         pages: u32,
         mut read: impl FnMut(u32, &mut [u8]) -> bool,
     ) -> Option<Transaction> {
-        numbers.retain(|number| (1..=pages).contains(number));
+        numbers.retain(|number| (1..=pages).contains(number) && !is_lock_page(*number, page_bytes as u32));
         let bytes = numbers.len().checked_mul(page_bytes).filter(|bytes| *bytes <= MOST_BYTES)?;
         let mut data = vec![0; bytes];
         let mut places = numbers.iter().zip(data.chunks_mut(page_bytes.max(1)));
