@@ -7,7 +7,8 @@
 //! # Promises
 //! 1. A group is durable once its sync and those of all groups before it have ended.
 //! 2. The depth grows by one while more syncs at a time make at least [`LEAST_GAIN`] percent more transactions durable in
-//!    the same time. It shrinks again where they do not, and is tried anew after a while.
+//!    the same time. It shrinks again where they do not, and is tried anew after a while. A device that makes no more syncs in
+//!    the same time shows that with the first [`SYNCS_TO_SEE`] of them: each takes as much longer as there are more.
 //! 3. A flush, of what was written before without a sync, is in flight alone: of two syncs of one file that fail, Linux
 //!    tells one.
 
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 const MOST_DEPTH: usize = 4;
 /// Syncs after which the depth is judged.
 const SYNCS_TO_JUDGE: u32 = 64;
+/// Syncs after which a trial may end early.
+const SYNCS_TO_SEE: u32 = 8;
 /// Percent by which the rate must grow with the depth.
 const LEAST_GAIN: u64 = 10;
 /// Judgements without a trial after one that has gained nothing.
@@ -44,6 +47,8 @@ pub(crate) struct SyncsInFlight {
     since: Option<Instant>,
     syncs: u32,
     transactions: u64,
+    /// Time that those syncs have taken.
+    took: Duration,
 }
 
 impl SyncsInFlight {
@@ -106,6 +111,10 @@ impl SyncsInFlight {
         };
         self.syncs += 1;
         self.transactions += transactions as u64;
+        self.took += time;
+        if self.syncs == SYNCS_TO_SEE && self.depth.ends_trial(self.took / SYNCS_TO_SEE) {
+            self.begin_to_count();
+        }
         if self.syncs < SYNCS_TO_JUDGE {
             return;
         }
@@ -113,9 +122,14 @@ impl SyncsInFlight {
         // Where commits come seldom, the rate says nothing of the device.
         if elapsed < time * SYNCS_TO_JUDGE * 2 {
             let rate = self.transactions * 1_000_000 / (elapsed.as_micros() as u64).max(1);
-            self.depth.judge(rate);
+            self.depth.judge(rate, self.took / SYNCS_TO_JUDGE);
         }
-        (self.since, self.syncs, self.transactions) = (Some(Instant::now()), 0, 0);
+        self.begin_to_count();
+    }
+
+    fn begin_to_count(&mut self) {
+        (self.since, self.syncs) = (Some(Instant::now()), 0);
+        (self.transactions, self.took) = (0, Duration::ZERO);
     }
 }
 
@@ -123,8 +137,8 @@ impl SyncsInFlight {
 #[derive(Debug)]
 struct Depth {
     depth: usize,
-    /// The rate with one sync less at a time, while the last one is on trial.
-    before: Option<u64>,
+    /// The rate with one sync less at a time, and how long each took, while the last one is on trial.
+    before: Option<(u64, Duration)>,
     /// Judgements until the next trial.
     pause: u32,
 }
@@ -140,20 +154,36 @@ impl Depth {
         self.depth
     }
 
-    /// Judges the present depth by the rate of transactions a second.
-    fn judge(&mut self, rate: u64) {
+    /// Judges the present depth by the rate of transactions a second. Each sync took `time`.
+    fn judge(&mut self, rate: u64, time: Duration) {
         match self.before.take() {
-            Some(before) if rate * 100 < before * (100 + LEAST_GAIN) => {
-                self.depth -= 1;
-                self.pause = PAUSE_AFTER_LOSS;
-            }
+            Some((before, _)) if rate * 100 < before * (100 + LEAST_GAIN) => self.shrink(),
             _ if self.pause > 0 => self.pause -= 1,
             _ if self.depth < MOST_DEPTH => {
                 self.depth += 1;
-                self.before = Some(rate);
+                self.before = Some((rate, time));
             }
             _ => self.pause = PAUSE_AFTER_LOSS,
         }
+    }
+
+    /// Ends a trial whose syncs, which take `time` each, are no more in the same time than they were with one less at a time.
+    fn ends_trial(&mut self, time: Duration) -> bool {
+        let depth = self.depth as u32;
+        let gains_nothing = self.before.is_some_and(|(_, before)| {
+            // Of syncs that have not met the time is what it was.
+            time * (depth - 1) * 100 > before * depth * (100 - LEAST_GAIN as u32)
+        });
+        if gains_nothing {
+            self.before = None;
+            self.shrink();
+        }
+        gains_nothing
+    }
+
+    fn shrink(&mut self) {
+        self.depth -= 1;
+        self.pause = PAUSE_AFTER_LOSS;
     }
 }
 
@@ -181,7 +211,7 @@ mod tests {
         let mut depth = Depth::default();
         let mut most = [0; 5];
         for _ in 0..1_000 {
-            depth.judge(rates[depth.get() - 1]);
+            depth.judge(rates[depth.get() - 1], Duration::ZERO);
             most[depth.get()] += 1;
         }
         (1..=4).max_by_key(|depth| most[*depth]).unwrap()
@@ -200,12 +230,38 @@ mod tests {
     }
 
     #[test]
+    fn a_trial_ends_early_where_each_sync_takes_as_much_longer_as_there_are_more() {
+        let alone = Duration::from_millis(20);
+        for (with_depth, ends, what) in [
+            ([20, 20, 20], [false; 3], "a device with a queue"),
+            ([40, 30, 27], [true; 3], "one at a time"),
+            ([37, 28, 25], [true; 3], "hardly more"),
+            ([24, 25, 25], [false, false, true], "two and three at a time"),
+        ] {
+            for (trial, (time, ends)) in (1..).zip(with_depth.into_iter().zip(ends)) {
+                let mut depth = Depth { depth: trial, before: None, pause: 0 };
+                assert!(!depth.ends_trial(100 * alone), "no trial");
+                depth.judge(100, alone);
+                assert_eq!(depth.get(), trial + 1);
+                assert_eq!(depth.ends_trial(Duration::from_millis(time)), ends, "{what}, {trial}");
+                assert_eq!(depth.get(), trial + usize::from(!ends), "{what}");
+                assert_eq!(depth.pause, if ends { PAUSE_AFTER_LOSS } else { 0 });
+            }
+        }
+        // The syncs that have shown it count for nothing else.
+        let mut syncs = SyncsInFlight { since: Some(Instant::now()), ..SyncsInFlight::default() };
+        syncs.depth.judge(100, alone);
+        (0..SYNCS_TO_SEE).for_each(|_| syncs.note_sync(1, 2 * alone));
+        assert_eq!((syncs.depth.get(), syncs.syncs, syncs.took), (1, 0, Duration::ZERO));
+    }
+
+    #[test]
     fn as_many_fly_as_pay() {
         let mut syncs = SyncsInFlight::default();
         assert!(!syncs.is_full());
         syncs.begin(1);
         assert!(syncs.is_full());
-        syncs.depth.judge(1_000);
+        syncs.depth.judge(1_000, Duration::ZERO);
         assert!(!syncs.is_full());
     }
 
