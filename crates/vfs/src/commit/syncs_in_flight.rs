@@ -7,8 +7,8 @@
 //! # Promises
 //! 1. A group is durable once its sync and those of all groups before it have ended.
 //! 2. The depth grows by one while more syncs at a time make at least [`LEAST_GAIN`] percent more transactions durable in
-//!    the same time. It shrinks again where they do not, and is tried anew after a while. A device that makes no more syncs in
-//!    the same time shows that with the first [`SYNCS_TO_SEE`] of them: each takes as much longer as there are more.
+//!    the same time. It shrinks again where they do not, and is tried anew after a while. Where syncs take long, a device that
+//!    makes no more of them in the same time shows that with the first [`SYNCS_TO_SEE`] that meet: each takes longer.
 //! 3. A flush, of what was written before without a sync, is in flight alone: of two syncs of one file that fail, Linux
 //!    tells one.
 
@@ -19,8 +19,11 @@ use std::time::{Duration, Instant};
 const MOST_DEPTH: usize = 4;
 /// Syncs after which the depth is judged.
 const SYNCS_TO_JUDGE: u32 = 64;
-/// Syncs after which a trial may end early.
+/// Syncs that meet others, after which a trial may end early, and what they take at least where they take long.
 const SYNCS_TO_SEE: u32 = 8;
+const LONG_SYNC: Duration = Duration::from_millis(1);
+/// The part, in percent, of what they would take one after the other, beyond which they have gained nothing.
+const MOST_TOGETHER: u32 = 80;
 /// Percent by which the rate must grow with the depth.
 const LEAST_GAIN: u64 = 10;
 /// Judgements without a trial after one that has gained nothing.
@@ -33,6 +36,8 @@ struct Flight {
     /// The last transaction that it makes durable.
     up_to: u64,
     has_ended: bool,
+    /// True if another one was in flight at any time.
+    has_met: bool,
 }
 
 /// The syncs in flight, oldest first, and their depth.
@@ -49,6 +54,8 @@ pub(crate) struct SyncsInFlight {
     transactions: u64,
     /// Time that those syncs have taken.
     took: Duration,
+    /// Those of them that have met others, and their time.
+    met: (u32, Duration),
 }
 
 impl SyncsInFlight {
@@ -81,7 +88,9 @@ impl SyncsInFlight {
     /// A sync begins, which makes transactions durable up to `up_to`; answers its number.
     pub fn begin(&mut self, up_to: u64) -> u64 {
         self.last_number += 1;
-        self.flights.push_back(Flight { number: self.last_number, up_to, has_ended: false });
+        let has_met = self.has_groups();
+        self.flights.iter_mut().for_each(|flight| flight.has_met |= !flight.has_ended);
+        self.flights.push_back(Flight { number: self.last_number, up_to, has_ended: false, has_met });
         self.last_number
     }
 
@@ -103,8 +112,8 @@ impl SyncsInFlight {
         self.flights.clear();
     }
 
-    /// A sync of `transactions` has ended that took `time`.
-    pub fn note_sync(&mut self, transactions: usize, time: Duration) {
+    /// A sync of `transactions` ends that took `time`.
+    pub fn note_sync(&mut self, number: u64, transactions: usize, time: Duration) {
         let Some(since) = self.since else {
             self.since = Some(Instant::now());
             return;
@@ -112,8 +121,11 @@ impl SyncsInFlight {
         self.syncs += 1;
         self.transactions += transactions as u64;
         self.took += time;
-        if self.syncs == SYNCS_TO_SEE && self.depth.ends_trial(self.took / SYNCS_TO_SEE) {
-            self.begin_to_count();
+        if self.flights.iter().any(|flight| flight.number == number && flight.has_met) {
+            self.met = (self.met.0 + 1, self.met.1 + time);
+            if self.met.0 == SYNCS_TO_SEE && self.depth.ends_trial(self.met.1 / SYNCS_TO_SEE) {
+                return self.begin_to_count();
+            }
         }
         if self.syncs < SYNCS_TO_JUDGE {
             return;
@@ -129,7 +141,7 @@ impl SyncsInFlight {
 
     fn begin_to_count(&mut self) {
         (self.since, self.syncs) = (Some(Instant::now()), 0);
-        (self.transactions, self.took) = (0, Duration::ZERO);
+        (self.transactions, self.took, self.met) = (0, Duration::ZERO, (0, Duration::ZERO));
     }
 }
 
@@ -171,8 +183,7 @@ impl Depth {
     fn ends_trial(&mut self, time: Duration) -> bool {
         let depth = self.depth as u32;
         let gains_nothing = self.before.is_some_and(|(_, before)| {
-            // Of syncs that have not met the time is what it was.
-            time * (depth - 1) * 100 > before * depth * (100 - LEAST_GAIN as u32)
+            before >= LONG_SYNC && time * (depth - 1) * 100 > before * depth * MOST_TOGETHER
         });
         if gains_nothing {
             self.before = None;
@@ -230,13 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_ends_early_where_each_sync_takes_as_much_longer_as_there_are_more() {
+    fn a_trial_ends_early_where_each_sync_takes_longer_and_that_is_long() {
         let alone = Duration::from_millis(20);
         for (with_depth, ends, what) in [
             ([20, 20, 20], [false; 3], "a device with a queue"),
             ([40, 30, 27], [true; 3], "one at a time"),
-            ([37, 28, 25], [true; 3], "hardly more"),
-            ([24, 25, 25], [false, false, true], "two and three at a time"),
+            ([33, 25, 22], [true; 3], "hardly more"),
+            ([24, 23, 22], [false, false, true], "three at a time"),
         ] {
             for (trial, (time, ends)) in (1..).zip(with_depth.into_iter().zip(ends)) {
                 let mut depth = Depth { depth: trial, before: None, pause: 0 };
@@ -248,11 +259,31 @@ mod tests {
                 assert_eq!(depth.pause, if ends { PAUSE_AFTER_LOSS } else { 0 });
             }
         }
-        // The syncs that have shown it count for nothing else.
+        let mut depth = Depth::default();
+        depth.judge(100, LONG_SYNC / 2);
+        assert!(!depth.ends_trial(LONG_SYNC));
+    }
+
+    #[test]
+    fn syncs_that_have_met_no_other_end_no_trial() {
+        let alone = Duration::from_millis(20);
         let mut syncs = SyncsInFlight { since: Some(Instant::now()), ..SyncsInFlight::default() };
         syncs.depth.judge(100, alone);
-        (0..SYNCS_TO_SEE).for_each(|_| syncs.note_sync(1, 2 * alone));
-        assert_eq!((syncs.depth.get(), syncs.syncs, syncs.took), (1, 0, Duration::ZERO));
+        let mut fly = |together: u64| {
+            let numbers: Vec<u64> = (0..together).map(|_| syncs.begin(1)).collect();
+            for number in numbers {
+                syncs.note_sync(number, 1, 2 * alone);
+                syncs.end(number);
+            }
+            (syncs.depth.get(), syncs.syncs, syncs.met.0)
+        };
+        for count in 1..=2 * SYNCS_TO_SEE {
+            assert_eq!(fly(1), (2, count, 0));
+        }
+        for count in 1..SYNCS_TO_SEE / 2 {
+            assert_eq!(fly(2), (2, 2 * (SYNCS_TO_SEE + count), 2 * count));
+        }
+        assert_eq!(fly(2), (1, 0, 0), "and what has shown it counts for nothing else");
     }
 
     #[test]

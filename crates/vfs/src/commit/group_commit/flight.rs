@@ -43,7 +43,7 @@ impl InFlight<'_> {
         if result.is_ok() {
             let time = self.begun.elapsed();
             self.group.note_sync(&mut queue, written, time);
-            queue.syncs.note_sync(written, time);
+            queue.syncs.note_sync(self.number, written, time);
             if let Some(lsn) = queue.syncs.end(self.number) {
                 self.group.note_durable(lsn, &queue);
             }
