@@ -11,6 +11,7 @@
 //! 3. After a delay in which no follower came, the next 16 commits are not delayed. Where syncs are long it is one commit, then two, up to 16.
 //! 4. Syncs are long once several in a row have taken a millisecond, until several in a row have taken less. One that is late by chance
 //!    changes nothing.
+//! 5. Where syncs are long, as many are awaited as the larger of the last two served. One that was late for a sync would else be late for the next.
 
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,9 @@ const SYNCS_TO_TELL: u32 = 4;
 /// Decides how long a leader waits for followers.
 #[derive(Default)]
 pub(crate) struct CommitDelay {
-    /// Transactions that the last sync wrote, and those that were queued during it.
+    /// Transactions that the last sync wrote, and those that were queued during it; and those of the sync before.
     last_group: usize,
+    group_before: usize,
     /// Time that the last sync took.
     last_sync: Duration,
     /// Commits that are still not to be delayed, and how many were not behind the last delay in vain.
@@ -90,7 +92,12 @@ impl CommitDelay {
 
     /// Those that the last sync served, who soon commit again, and how long each is awaited.
     pub fn expected(&self) -> (usize, Duration) {
-        (self.last_group, self.each())
+        (self.group(), self.each())
+    }
+
+    /// So many are complete.
+    fn group(&self) -> usize {
+        if self.is_long { self.last_group.max(self.group_before) } else { self.last_group }
     }
 
     fn most(&self) -> Duration {
@@ -101,9 +108,9 @@ impl CommitDelay {
         self.most().min(SHORT_COMMIT_DELAY.max(self.last_sync / LONG_SYNC_SHARE))
     }
 
-    /// True when as many transactions are queued as the last sync served.
+    /// True when as many transactions are queued as are expected.
     fn is_complete(&self, queued: usize) -> bool {
-        queued >= self.last_group
+        queued >= self.group()
     }
 
     /// Nobody came.
@@ -115,7 +122,7 @@ impl CommitDelay {
 
     /// A sync has ended that took `time`. It wrote `written` transactions, and `queued` others came during it.
     pub fn note_sync(&mut self, written: usize, queued: usize, time: Duration) {
-        self.last_group = written + queued;
+        self.group_before = std::mem::replace(&mut self.last_group, written + queued);
         self.last_sync = time;
         self.opposite = if (time >= LONG_SYNC) == self.is_long { 0 } else { self.opposite + 1 };
         if self.opposite == SYNCS_TO_TELL {
@@ -222,6 +229,18 @@ mod tests {
                 (1..8u32).take_while(|n| policy.goes_on(&mut delay, 1 + *n as usize, now + each / 2 * *n));
             assert_eq!(goes_on.count(), if is_longer { 7 } else { 1 }, "half of the sync at most");
             assert!(!policy.goes_on(&mut delay, 8, now + us(sync / 2)));
+        }
+    }
+
+    #[test]
+    fn where_syncs_are_long_a_smaller_group_is_believed_the_second_time() {
+        for (sync, expected) in [(800, [4, 3, 3, 5]), (4_000, [4, 4, 3, 5])] {
+            let mut policy = behind(4, 0, sync);
+            let groups = [4, 3, 3, 5].map(|written| {
+                policy.note_sync(written, 0, us(sync));
+                policy.expected().0
+            });
+            assert_eq!(groups, expected, "{sync}");
         }
     }
 
