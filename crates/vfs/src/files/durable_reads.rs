@@ -22,7 +22,7 @@
 
 use crate::capture::first_word_of;
 use crate::commit::wal::Wal;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ffi::connection::Connection;
 use crate::files::main_db::MainFile;
 use std::sync::atomic::Ordering;
@@ -101,7 +101,7 @@ impl MainFile {
         let Some(wal) = self.wal() else { return Ok(()) };
         let is_long = self.is_beside_long_syncs(&wal);
         if is_long && self.connection.capture().is_none() {
-            self.stand_aside_for_members(&wal)?;
+            self.await_turn_beside_members(&wal)?;
         }
         let Some(number) = wal.not_durable() else {
             (self.settled, self.unsettled) = (promises, None);
@@ -137,16 +137,30 @@ impl MainFile {
         self.database.db().counters().members.load(Ordering::Relaxed) > 0 && wal.is_long()
     }
 
-    /// There `BEGIN IMMEDIATE` waits for the commits before it without a lock.
-    fn stand_aside_for_members(&self, wal: &Wal) -> Result<()> {
+    /// There a statement of this process that is going to write waits for its turn before it reads, as those of members do: a commit in between would
+    /// have it read anew. Where it has no turn, SQLite is told so when it asks for the write lock.
+    ///
+    /// # Errors
+    /// Others have committed meanwhile. SQLite begins anew at once, and nobody commits any more.
+    fn await_turn_beside_members(&mut self, wal: &Wal) -> Result<()> {
         let shows = if self.slots.writes() { Shows::Always } else { self.connection.shows() };
-        if shows != Shows::Always {
-            self.database.writer_queue().come(shows == Shows::Begun);
+        if shows == Shows::Always || self.has_unused_turn && self.database.writer_queue().has_turn(self.id) {
+            return Ok(());
         }
-        if shows == Shows::Begun {
-            self.stand_aside(|| wal.not_durable(), |number| wal.wait_durable(number))?;
+        let change = self.database.wal_index().change_counter();
+        self.has_unused_turn =
+            self.await_turn(shows, true, || wal.not_durable(), |number| wal.wait_durable(number))?;
+        if self.has_unused_turn && self.database.wal_index().change_counter() != change {
+            return Err(Error::Busy);
         }
         Ok(())
+    }
+
+    /// A statement ends that has not used its turn.
+    pub(super) fn give_unused_turn_back(&mut self) {
+        if std::mem::take(&mut self.has_unused_turn) {
+            self.database.writer_queue().leave_unless_writing(self.id);
+        }
     }
 
     /// When the running statement shows what it reads. Where the write lock was taken first, nothing tells when it has begun. A statement that has

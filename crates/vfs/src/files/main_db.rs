@@ -63,6 +63,8 @@ pub struct MainFile {
     pub(super) released: Option<Moment>,
     /// The change counter of the index when a member that reads by its seat has begun to (`group_turns`).
     pub(super) seat_read: Option<u32>,
+    /// True if the running statement has waited for its turn to write, and has not written yet.
+    pub(super) has_unused_turn: bool,
     /// Waits for commits in a row, each of which was followed by another commit.
     pub(super) waits: u32,
     /// The token of a member's connection, for its heirs (`sync/heirs`); 0 for one of this process.
@@ -126,6 +128,7 @@ impl MainFile {
             shared_read: SharedRead::default(),
             released: None,
             seat_read: None,
+            has_unused_turn: false,
             waits: 0,
             token: 0,
             is_inherited: false,

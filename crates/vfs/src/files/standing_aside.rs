@@ -51,21 +51,6 @@ impl MainFile {
         Ok(true)
     }
 
-    /// `BEGIN IMMEDIATE` without a turn stands aside in the same way.
-    pub(super) fn stand_aside(
-        &self,
-        long: impl Fn() -> Option<u64>,
-        settle: impl Fn(u64) -> Result<()>,
-    ) -> Result<()> {
-        let since = self.waits_since();
-        for _ in 0..MOST_ROUNDS {
-            let Some(number) = long() else { break };
-            let _aside = self.database.writer_queue().stand_aside(self.id, since);
-            settle(number)?;
-        }
-        Ok(())
-    }
-
     /// When the first attempt of its transaction was refused.
     fn waits_since(&self) -> Instant {
         self.refused.map_or_else(Instant::now, |attempts| attempts.first())

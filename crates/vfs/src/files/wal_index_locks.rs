@@ -85,6 +85,7 @@ impl MainFile {
         let is_done = first >= READ_SLOTS
             && !self.connection.internal
             && self.unsettled.is_none()
+            && !self.has_unused_turn
             && self.connection_cache.is_settled()
             && self.database.wal_index().try_unshare(&self.slots, first, count);
         if is_done {
@@ -176,6 +177,7 @@ impl MainFile {
     /// The connection has the write lock. SQLite refuses it where the snapshot is old.
     pub(super) fn begin_to_write(&mut self) -> Result<()> {
         let had_turn = self.database.writer_queue().writes(self.id);
+        self.has_unused_turn = false;
         if self.has_old_snapshot() {
             self.forget_owed();
             if !had_turn {
@@ -241,7 +243,11 @@ impl MainFile {
             self.database.note_transaction_end();
             return Ok(());
         }
-        if first >= READ_SLOTS && self.unsettled.is_some() && self.slots.reads() {
+        if first >= READ_SLOTS {
+            self.give_unused_turn_back();
+        }
+        // SQLite begins to read anew where it has the write lock still.
+        if first >= READ_SLOTS && self.unsettled.is_some() && self.slots.reads() && !self.slots.writes() {
             self.settle();
             self.unsettled = None;
         }

@@ -397,3 +397,74 @@ fn in_wal_mode_a_statement_owes_its_wait_to_its_end_where_it_has_its_turn_and_sy
         assert!(wal.not_durable().is_none(), "another statement shows what it reads");
     }
 }
+
+impl Member {
+    fn has_turn(&mut self, database: &OpenDatabase) -> bool {
+        database.writer_queue().has_turn(self.0.main().unwrap().id)
+    }
+}
+
+#[test]
+fn in_wal_mode_a_statement_that_writes_waits_for_its_turn_before_it_reads_where_syncs_are_long() {
+    for (long, shows) in [(true, Shows::Outcome), (false, Shows::Outcome), (true, Shows::Always)] {
+        let (database, wal, mut member) = beside_committed(long);
+        member.lock_to_read(shows);
+        let takes_turn = long && shows == Shows::Outcome;
+        assert_eq!(member.has_turn(&database), takes_turn, "long: {long}, {shows:?}");
+        member.main(Operation::ShmUnlock, READ_SLOTS as u64 + 1, 1);
+        assert!(!member.has_turn(&database), "it ends without using it");
+        assert!(wal.not_durable().is_none());
+    }
+    // The same where everything is durable by then, and it owes no wait.
+    let (database, wal, mut member) = beside_committed(true);
+    member.lock_to_read(Shows::Outcome);
+    let main = member.0.main().unwrap();
+    wal.wait_durable(wal.not_durable().unwrap()).unwrap();
+    main.unsettled = None;
+    assert!(!main.try_unshare_slot(READ_SLOTS + 1, 1));
+    member.main(Operation::ShmUnlock, READ_SLOTS as u64 + 1, 1);
+    assert!(!member.has_turn(&database));
+}
+
+#[test]
+fn in_wal_mode_a_statement_begins_anew_where_another_one_has_committed_before_its_turn() {
+    let reads_old_index = || {
+        let (database, wal, mut member) = beside_committed(true);
+        let queue = database.writer_queue();
+        queue.enter(u64::MAX, Duration::ZERO);
+        let statement =
+            statement::encode(false, MembersStatement { is_autocommit: true, shows: Shows::Outcome });
+        let mut lock = || {
+            let slot = (READ_SLOTS as u64 + 1, 1);
+            member.ask(Operation::ShmLock, FileOf::Main, slot, &[statement]).map(drop)
+        };
+        let locked = std::thread::scope(|scope| {
+            let waits = scope.spawn(&mut lock);
+            std::thread::sleep(Duration::from_millis(1));
+            fill_header(&database);
+            queue.leave(u64::MAX);
+            waits.join().unwrap()
+        });
+        if locked.is_ok() {
+            // The other one has committed before this one has begun to wait.
+            return false;
+        }
+        lock().unwrap();
+        assert!(member.has_turn(&database) && wal.not_durable().is_some(), "nothing was waited for");
+        true
+    };
+    assert!((0..100).any(|_| reads_old_index()));
+}
+
+#[test]
+fn in_wal_mode_a_statement_with_its_turn_that_begins_to_read_anew_waits_for_no_sync() {
+    let (_database, wal, mut member) = beside_committed(true);
+    assert!(member.take_turn(Shows::Outcome));
+    for _ in 0..2 {
+        member.lock_to_read(Shows::Outcome);
+        member.main(Operation::ShmUnlock, READ_SLOTS as u64 + 1, 1);
+        assert!(wal.not_durable().is_some());
+    }
+    member.main(Operation::ShmUnlock, WRITE_SLOT as u64, 1);
+    assert!(wal.not_durable().is_none(), "it ends without a commit");
+}
