@@ -96,6 +96,34 @@ fn a_member_reads_what_is_in_the_file_without_messages() {
     }
 }
 
+/// More than the caches of a member have, of commits that are in no file but the log.
+#[test]
+fn a_member_reads_the_last_commits_in_wal_mode_without_messages() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _vfs, db) = crate::kit::create(&directory, "wal");
+    let mut member = Process::start("obey", &path, 1);
+    let look = |changed: i64| {
+        let rows = "SELECT count(*) FROM t WHERE writer = 7 AND n % 3 = length(data) - 1000";
+        let changed = format!("({rows}) = 3000 AND (SELECT n FROM sums) = {changed}");
+        format!("SELECT iif({changed}, 1, abs(-9223372036854775807 - 1))")
+    };
+    let change = "UPDATE t SET data = randomblob(1000 + n % 3); UPDATE sums SET n = n + 1";
+    db.execute_batch(
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) \
+         INSERT INTO t SELECT 7, i, zeroblob(1000) FROM c",
+    )
+    .unwrap();
+    db.execute_batch(change).unwrap();
+    member.run(&look(1));
+    for n in 2..=4 {
+        // A commit whose flush is under way is waited for by a message.
+        db.execute_batch(&format!("{change}; UPDATE sums SET n = n")).unwrap();
+        let calls = crate::kit::calls(&db, || (0..3).for_each(|_| member.run(&look(n))));
+        assert!(calls <= 1, "{calls} messages for 3 reads of thousands of pages");
+    }
+    member.end();
+}
+
 #[test]
 fn a_member_reads_each_commit_as_stock_sqlite_would() {
     for mode in MODES.into_iter().chain(["wal"]) {

@@ -170,7 +170,7 @@ fn a_commit_of_a_member_is_few_messages() {
     // The lock, the lock to write alone, the commit; now and then a page that is new to the member.
     let calls = calls_of_a_hundred_commits("delete");
     assert!((300..=330).contains(&calls), "{calls} for 100 commits");
-    // The turn, with the pages that the other one has changed; the frames; the commit.
+    // The turn; the frames; the commit.
     let calls = calls_of_a_hundred_commits("wal");
     assert!((300..=340).contains(&calls), "{calls} for 100 commits in WAL mode");
 }

@@ -4,6 +4,7 @@ use crate::file::RangeLock;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
 /// Memory without a name: a process that is given its descriptor maps it as well. It is gone with the last one. It only
@@ -44,9 +45,48 @@ impl NamelessMemory {
     /// Grows it to at least so many bytes; the new ones are zeros.
     ///
     /// # Errors
-    /// Errors of the system.
+    /// Errors of the system; the process may make no file of so many bytes.
     pub fn grow(&self, bytes: u64) -> io::Result<()> {
-        if self.file.metadata()?.len() < bytes { self.file.set_len(bytes) } else { Ok(()) }
+        if self.file.metadata()?.len() >= bytes {
+            return Ok(());
+        }
+        // The system would end the process (`RLIMIT_FSIZE`).
+        if bytes > most_file_bytes() {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            self.file.set_len(bytes)
+        }
+    }
+
+    /// Reads exactly `buf`; what was written before is there, by whichever process.
+    ///
+    /// # Errors
+    /// Errors of the system; there are not so many bytes.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buf, offset)
+    }
+
+    /// Writes bytes that it has already, see [`NamelessMemory::grow`].
+    ///
+    /// # Errors
+    /// Errors of the system, which may have no memory.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    /// Gives the memory of bytes back, which are zeros from now on.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn give_back(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let number = |value| libc::off_t::try_from(value).map_err(|_| io::ErrorKind::FileTooLarge);
+        let (offset, bytes) = (number(offset)?, number(bytes)?);
+        // SAFETY: a plain system call.
+        match unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, bytes) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Puts its bytes from `offset` in the place of other memory.
@@ -85,6 +125,16 @@ impl NamelessMemory {
     }
 }
 
+/// Bytes of the largest file that this process may make.
+fn most_file_bytes() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a plain question to the system.
+    let answer = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    #[allow(clippy::unnecessary_cast)] // narrower on 32-bit machines
+    let most = limit.rlim_cur as u64;
+    if answer == 0 { most } else { u64::MAX }
+}
+
 /// Puts bytes of a file in the place of memory.
 ///
 /// # Safety
@@ -102,7 +152,6 @@ pub(super) unsafe fn map_over(file: &File, offset: u64, memory: NonNull<u8>, byt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt;
 
     #[test]
     fn nameless_memory_grows_and_is_never_cut() {
@@ -110,11 +159,37 @@ mod tests {
         one.grow(8192).unwrap();
         one.grow(4096).unwrap();
         let other = NamelessMemory::of(one.descriptor().try_clone_to_owned().unwrap());
-        one.file.write_at(b"7", 5000).unwrap();
+        one.write_at(b"7", 5000).unwrap();
         let mut byte = [0];
-        other.file.read_exact_at(&mut byte, 5000).unwrap();
+        other.read_at(&mut byte, 5000).unwrap();
         assert_eq!((byte, other.file.metadata().unwrap().len()), (*b"7", 8192));
-        assert!(other.file.set_len(0).is_err());
+        assert!(other.file.set_len(0).is_err() && other.read_at(&mut byte, 8192).is_err());
+        other.give_back(4096, 4096).unwrap();
+        one.read_at(&mut byte, 5000).unwrap();
+        assert_eq!((byte, one.file.metadata().unwrap().len()), ([0], 8192));
+    }
+
+    /// The system would end the process.
+    #[test]
+    fn memory_does_not_grow_beyond_the_largest_file_that_the_process_may_make() {
+        const CHILD: &str = "LITEFOOT_TEST_FILE_LIMIT";
+        if std::env::var_os(CHILD).is_none() {
+            let test = "os::shared_memory::tests::memory_does_not_grow_beyond_the_largest_file_that_the_process_may_make";
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let status = child
+                .args(["--exact", test, "-q"])
+                .env(CHILD, "1")
+                .stdout(std::process::Stdio::null())
+                .status();
+            assert!(status.unwrap().success());
+            return;
+        }
+        let limit = libc::rlimit { rlim_cur: 65536, rlim_max: 65536 };
+        // SAFETY: a plain system call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+        let memory = NamelessMemory::new().unwrap();
+        memory.grow(65536).unwrap();
+        assert!(memory.grow(65537).is_err());
     }
 
     #[test]

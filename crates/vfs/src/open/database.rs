@@ -307,8 +307,9 @@ impl OpenDatabase {
     /// Forgets the log in memory; what is on the medium stays.
     pub(crate) fn reset_wal(&self) {
         let mut wal = self.wal.lock();
-        if wal.is_some() {
-            *wal = None;
+        if let Some(wal) = wal.take() {
+            // The next one may have the same salts, and other frames.
+            wal.unshare_frames();
             self.db.companions().change_wal();
         }
         drop(wal);

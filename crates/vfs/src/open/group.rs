@@ -151,6 +151,9 @@ impl OpenDatabase {
             self.serves_group.store(false, Ordering::Relaxed);
         }
         drop(own);
+        if let Some(wal) = self.wal().filter(|_| former.is_some()) {
+            wal.unshare_frames();
+        }
         drop(former);
     }
 

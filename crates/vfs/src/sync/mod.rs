@@ -14,6 +14,7 @@
 //! reader_gate    readers and an exclusive holder see each other
 //! group_board    memory in which members of a group and their owner see each other
 //! file_seats     the lock of a member that reads without a message, where there is no write-ahead log
+//! shared_frames  the frames of the log, in memory that members map
 //! slot_gates     the gates of the wal-index's slots, and the seats of members
 //! promises       how many commits were promised to be durable
 //! word           the atomic words of all of these, so that a model checker can put its own in their place
@@ -42,6 +43,7 @@ pub(crate) mod promises;
 pub(crate) mod reader_gate;
 pub(crate) mod refused_writer;
 pub(crate) mod relatives;
+pub(crate) mod shared_frames;
 pub(crate) mod shm_file;
 mod slot_gates;
 #[cfg(test)]

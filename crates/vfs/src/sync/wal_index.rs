@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use std::sync::{Arc, OnceLock};
 
 /// Most regions of a wal-index: 32 KiB each, so 4 GiB of log frames and more.
-const REGIONS: usize = 4096;
+pub(super) const REGIONS: usize = 4096;
 
 /// The header of a wal-index (<https://www.sqlite.org/walformat.html>, section 2.1) in words of 32 bits: two copies of 12 words,
 /// and the checkpoint information. The words of a copy used here are the version, the change counter, the
@@ -69,11 +69,6 @@ impl SeenLog {
         }
     }
 
-    /// Where the page of a frame lies in the log.
-    pub fn page_of(self, frame: u32) -> u64 {
-        offset_of_page(frame, self.page_bytes)
-    }
-
     /// The frame whose page of so many bytes lies there.
     pub fn frame_at(offset: u64, page_bytes: usize) -> Option<u32> {
         let (frame_bytes, behind) =
@@ -82,6 +77,12 @@ impl SeenLog {
         let frame = u32::try_from(behind / frame_bytes).ok()?.checked_add(1)?;
         (is_page && behind % frame_bytes == FRAME_HEADER_BYTES as u64).then_some(frame)
     }
+}
+
+/// The salts in the header of a log, as [`SeenLog`] has them.
+pub(crate) fn salts_of(header: &[u8; HEADER_BYTES]) -> u64 {
+    let [_, _, _, _, one, other, _, _] = header.as_chunks::<4>().0 else { return 0 };
+    u64::from(u32::from_ne_bytes(*one)) << 32 | u64::from(u32::from_ne_bytes(*other))
 }
 
 /// Where the page of a frame lies in a log whose pages have so many bytes.

@@ -30,6 +30,8 @@ pub(super) struct GroupMemory {
 /// The memory of the wal-index, as a member has it.
 pub(crate) struct MembersMemory {
     pub memory: Arc<NamelessMemory>,
+    /// True where it is the file that strangers share.
+    pub is_file: bool,
     /// The epoch that it is of.
     pub epoch: u64,
 }
@@ -133,8 +135,9 @@ impl WalIndex {
         let group = state.group.as_mut().filter(|group| !group.is_over)?;
         group.members += 1;
         held.member.clone_from(&file);
+        let is_file = file.is_some();
         let memory = file.unwrap_or_else(|| group.memory.clone());
-        Some(MembersMemory { memory, epoch: group.board.epoch() })
+        Some(MembersMemory { memory, is_file, epoch: group.board.epoch() })
     }
 
     /// A member has unmapped the memory of an epoch, or is gone.
@@ -279,7 +282,7 @@ mod tests {
         index.begin_group().unwrap();
         index.join(|| Ok::<_, Error>(())).unwrap();
         let owners = [0, 1].map(|number| index.map(number, BYTES, true).unwrap().unwrap());
-        let MembersMemory { memory, epoch } = index.join_member(&mut members_slots).unwrap();
+        let MembersMemory { memory, epoch, .. } = index.join_member(&mut members_slots).unwrap();
         let mut members = Region::new(BYTES).unwrap();
         members.join(&memory, BYTES as u64).unwrap();
         // SAFETY: regions of this test's own.

@@ -27,8 +27,8 @@
 
 use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::sync::wal_index::{
-    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, PAGES_WORD, READ_SLOTS, SeenLog,
-    WalIndex, WalIndexState,
+    CHANGE_WORD, CHECKPOINT_SLOT, HEADER_WORDS, HeldSlots, LAST_FRAME_WORD, PAGES_WORD, READ_SLOTS, WalIndex,
+    WalIndexState,
 };
 use crate::sync::wal_index_sharing::read_header;
 use std::ptr::NonNull;
@@ -114,20 +114,7 @@ impl WalIndex {
         Some(PublishedFrames { frames: self.pages_of_frames(backfilled + 1, last)?, pages })
     }
 
-    /// The log of the index, while no other process may change it.
-    pub(crate) fn seen_log(&self) -> Option<SeenLog> {
-        let state = self.state();
-        let first = state.regions.first().filter(|_| state.file.is_none())?;
-        // SAFETY: a region is far larger.
-        Some(SeenLog::of(|number| unsafe { first.word(number) }.load(Ordering::SeqCst)))
-    }
-
-    /// The page of a frame that counts.
-    pub(crate) fn page_of_frame(&self, frame: u32) -> Option<u32> {
-        self.pages_of_frames(frame, frame)?.pop().map(|(_, page)| page)
-    }
-
-    /// The same of frames that follow one another, each with its page.
+    /// Frames that follow one another, each with its page.
     fn pages_of_frames(&self, first: u32, last: u32) -> Option<Vec<(u32, u32)>> {
         let mut region = (usize::MAX, NonNull::dangling());
         let mut page_of = |frame: u32| {

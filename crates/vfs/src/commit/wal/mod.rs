@@ -56,6 +56,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 mod as_file;
 mod log_memory;
+mod shared;
 mod statements;
 mod watchers;
 

@@ -1,9 +1,8 @@
-//! Pages in messages as bytes: what has changed since a member's last transaction, with a rollback journal or in the log, and what it commits.
+//! Pages in messages as bytes, outside of WAL mode: what has changed since a member's last transaction, and what it commits.
 //!
 //! ```text
 //! news    epoch (8)  commits (8)  marks (8)  writings (8)  length of the database (8)  bytes of a page (4)  numbers (4)  number (4) each  pages
 //! page    number (4)  its bytes
-//! frames  salts of the log (8)  bytes of a page (4)  pages, by the numbers of their frames
 //! batch   length of the database (8)  its least length (8)  bytes of a page (4)  pages
 //! ```
 //!
@@ -123,35 +122,6 @@ impl<'a> News<'a> {
     }
 }
 
-/// Frames of the log that a member in WAL mode may want.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frames<'a> {
-    /// The salts of the log.
-    pub salts: u64,
-    pub page_bytes: usize,
-    /// The page of each, by the number of the frame.
-    pub pages: Pages<'a>,
-}
-
-impl<'a> Frames<'a> {
-    /// None yet.
-    pub(super) fn encode(salts: u64, page_bytes: usize, message: &mut Vec<u8>) {
-        message.extend_from_slice(&salts.to_ne_bytes());
-        message.extend_from_slice(&(page_bytes as u32).to_ne_bytes());
-    }
-
-    pub(super) fn decode(bytes: &'a [u8]) -> Option<Frames<'a>> {
-        let (salts, bytes) = bytes.split_first_chunk()?;
-        let (page_bytes, bytes) = bytes.split_first_chunk()?;
-        let page_bytes = u32::from_ne_bytes(*page_bytes) as usize;
-        Some(Frames {
-            salts: u64::from_ne_bytes(*salts),
-            page_bytes,
-            pages: Pages::decode(bytes, page_bytes)?,
-        })
-    }
-}
-
 /// What a member commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch<'a> {
@@ -216,11 +186,6 @@ mod tests {
             assert_eq!(news.changed().as_deref(), changed);
             assert_eq!(fillers(news.pages), [(5, 5), (1, 1)]);
         }
-        let mut message = Vec::new();
-        Frames::encode(1 << 40, PAGE, &mut message);
-        append(&[9], &mut message);
-        let frames = Frames::decode(&message).unwrap();
-        assert_eq!((frames.salts, frames.page_bytes, fillers(frames.pages)), (1 << 40, PAGE, vec![(9, 9)]));
         let mut message = Vec::new();
         Batch::encode(1024, 512, PAGE, &mut message);
         append(&[2], &mut message);

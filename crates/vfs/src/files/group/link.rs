@@ -8,10 +8,10 @@ use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::{Channel, First};
 use crate::files::group::held_txn::HeldTxn;
-use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
+use crate::files::group::wal_reads::WalReads;
 use crate::files::vfs::Vfs;
 use crate::options::Options;
 use litefoot_storage::file::FileId;
@@ -46,8 +46,8 @@ pub(crate) struct Link {
     pub(super) commits: Commits,
     /// Its rollback-journal transaction, and the pages that it keeps.
     pub(super) txn: Mutex<HeldTxn>,
-    /// What it keeps in WAL mode.
-    pub(super) kept: Mutex<KeptFrames>,
+    /// What it reads without a message in WAL mode.
+    pub(super) wal_reads: Mutex<WalReads>,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
@@ -106,7 +106,7 @@ impl Link {
             commits: Commits::default(),
             txn: Mutex::new(txn),
             header,
-            kept: Mutex::default(),
+            wal_reads: Mutex::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })

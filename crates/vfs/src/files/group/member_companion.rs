@@ -79,9 +79,6 @@ impl Handle for MemberCompanion {
         if self.in_memory(|journal| journal.write(buf, offset).then_some(()))?.is_some() {
             return Ok(());
         }
-        if self.file == FileOf::Wal {
-            self.link.kept.lock().note_write(buf, offset);
-        }
         let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
         let is_urgent = self.is_urgent(buf, offset);
         if is_urgent && !self.link.commits.awaits_sync() {

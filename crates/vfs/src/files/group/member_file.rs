@@ -12,13 +12,13 @@ use crate::error::{Error, Result, last_errno};
 use crate::ffi::codes::SQLITE_IOCAP_POWERSAFE_OVERWRITE;
 use crate::files::group::channel::Channel;
 use crate::files::group::held_txn::HeldTxn;
-use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::link::Link;
 use crate::files::group::member_index::MemberIndex;
 use crate::files::group::member_rollback::Held;
 use crate::files::group::member_spills::Spills;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation, Seen};
 use crate::files::group::retained;
+use crate::files::group::wal_reads::WalReads;
 use crate::files::handle::{Control, Handle, Handled, exchange_mmap_size};
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
@@ -141,7 +141,7 @@ impl MemberFile {
             met = self.introduce(&channel);
             if met.is_ok() {
                 *self.link.txn.lock() = HeldTxn::default();
-                *self.link.kept.lock() = KeptFrames::default();
+                *self.link.wal_reads.lock() = WalReads::default();
                 self.link.set_channel(channel.clone());
                 self.channel = channel;
                 break;
@@ -433,7 +433,7 @@ impl Handle for MemberFile {
     fn shm_unmap(&mut self, delete: bool) -> Result<()> {
         self.index.unshare_all(&self.channel);
         self.index.leave();
-        *self.link.kept.lock() = KeptFrames::default();
+        *self.link.wal_reads.lock() = WalReads::default();
         // SQLite closes its log next.
         self.has_left_log = true;
         self.put_off(&Self::call(Operation::ShmUnmap, u64::from(delete), 0));

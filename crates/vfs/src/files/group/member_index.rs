@@ -15,12 +15,12 @@
 use crate::error::{Error, Result};
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
-use crate::files::group::batch::Frames;
 use crate::files::group::channel::Channel;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::group::statement;
+use crate::sync::shared_frames::FrameMemory;
 use crate::sync::shm_file::unlock_members;
 use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, READ_SLOTS, SeenLog, WRITE_SLOT};
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
@@ -46,8 +46,10 @@ pub(super) struct MemberIndex {
     /// The epoch of the memory.
     epoch: u64,
     /// The memory, and its regions, under the addresses that SQLite knows.
-    memory: Option<NamelessMemory>,
+    memory: Option<Arc<NamelessMemory>>,
     regions: Vec<Region>,
+    /// The frames of the log in that memory.
+    frames: Option<Arc<FrameMemory>>,
     /// Bytes of a region as SQLite has it.
     region_bytes: usize,
 }
@@ -145,9 +147,11 @@ impl MemberIndex {
 
     /// Asks for a region, and takes the memory that comes with the first one; `false` where there is none.
     fn ask_for_region(&mut self, channel: &Arc<Channel>, call: &Call<'_>) -> Result<bool> {
-        let (is_there, epoch) = channel.ask(call, |reply| Ok((reply.flag, reply.value)))?;
-        if let Some(memory) = channel.take_memory() {
-            (self.memory, self.epoch) = (Some(memory), epoch);
+        let told = channel.ask(call, |reply| Ok((reply.flag, reply.value, reply.data == [1])))?;
+        let (is_there, epoch, has_frames) = told;
+        if let Some(memory) = channel.take_memory().map(Arc::new) {
+            let frames = has_frames.then(|| FrameMemory::of(memory.clone()).ok()).flatten();
+            (self.memory, self.epoch, self.frames) = (Some(memory), epoch, frames.map(Arc::new));
         }
         Ok(is_there)
     }
@@ -179,7 +183,7 @@ impl MemberIndex {
     /// SQLite uses it no more.
     pub(super) fn leave(&mut self) {
         self.regions.clear();
-        self.memory = None;
+        (self.memory, self.frames) = (None, None);
         (self.shared, self.exclusive, self.seated, self.has_turn) = (0, 0, 0, false);
     }
 
@@ -241,7 +245,11 @@ impl MemberFile {
             }
         } else {
             self.index.shared |= bits;
-            self.link.kept.lock().end();
+            // A slot of the present epoch, whose memory has frames: the owner owns the database until it is given back.
+            match self.index.frames.is_some() && first >= READ_SLOTS {
+                true => self.begin_to_read(),
+                false => self.link.wal_reads.lock().end(),
+            }
         }
         Ok(())
     }
@@ -249,7 +257,11 @@ impl MemberFile {
     /// The connection has the write slot.
     fn begin_to_write(&self) {
         self.link.commits.begin();
-        self.link.kept.lock().begin_to_write();
+    }
+
+    /// It has a slot of a reader.
+    fn begin_to_read(&self) {
+        self.link.wal_reads.lock().begin(self.seen_log(), self.index.frames.clone());
     }
 
     /// The log, as the header of the index says.
@@ -283,25 +295,13 @@ impl MemberFile {
         }
         self.index.seated |= bits;
         self.index.seated_since = since;
-        self.link.kept.lock().begin(self.seen_log());
+        self.begin_to_read();
         Ok(true)
     }
 
-    /// Asks for the turn to write, and takes the frames that come with it.
+    /// Asks for the turn to write.
     fn take_turn(&self, data: &[u8]) -> Result<bool> {
-        let mut kept = self.link.kept.lock();
-        let (salts, through) = kept.through();
-        let call = Self::call(Operation::TakeTurn, salts, through).with(data);
-        self.channel.ask(&call, |reply| {
-            // Nobody commits from now on.
-            if let Some(frames) = Frames::decode(reply.data).filter(|_| reply.flag) {
-                let log = self.seen_log();
-                if (log.salts, log.page_bytes) == (frames.salts, frames.page_bytes) {
-                    kept.take(log, frames.pages.iter().map(|(frame, page)| (frame, page.into())));
-                }
-            }
-            Ok(reply.flag)
-        })
+        self.channel.ask(&Self::call(Operation::TakeTurn, 0, 0).with(data), |reply| Ok(reply.flag))
     }
 
     /// The header of the index, as far as it says whether there was a commit.
@@ -315,6 +315,9 @@ impl MemberFile {
             return self.end_by_seat(bits);
         }
         self.index.shared &= !bits;
+        if (self.index.shared | self.index.seated) >> READ_SLOTS == 0 {
+            self.link.wal_reads.lock().end();
+        }
         let was_exclusive = self.index.exclusive & bits;
         self.index.exclusive &= !bits;
         let given_back = self.give_back_slots(first, count, bits);
@@ -329,8 +332,9 @@ impl MemberFile {
         if bits != WRITES {
             return self.give_back(&call);
         }
-        let is_published = self.index.seated != 0 && !self.link.commits.has_failed.load(Ordering::Relaxed);
-        self.link.kept.lock().end_to_write(is_published.then(|| self.seen_log()));
+        if !self.link.commits.has_failed.load(Ordering::Relaxed) {
+            self.link.wal_reads.lock().note_published(self.seen_log());
+        }
         let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
         self.link.commits.begin();
         // SQLite is about to say that the commit is done, and waits there until it is durable.
@@ -350,7 +354,7 @@ impl MemberFile {
         }
         self.index.seated &= !bits;
         if self.index.seated == 0 {
-            self.link.kept.lock().end();
+            self.link.wal_reads.lock().end();
         }
         if self.index.seated != 0 || !self.channel.is_alive() {
             self.index.has_turn &= self.index.seated != 0;

@@ -13,7 +13,6 @@ use crate::files::durable_reads::Shows;
 use crate::files::early_release::committed_meanwhile;
 use crate::files::group::batch::News;
 use crate::files::group::held_txn::{HeldJournal, HeldPages, HeldTxn, most_held};
-use crate::files::group::kept_frames::KeptFrames;
 use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, anew};
@@ -24,6 +23,7 @@ use crate::files::group::protocol::{
 };
 use crate::files::group::read_ahead::read_pages;
 use crate::files::group::statement;
+use crate::files::group::wal_reads::WalReads;
 use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
@@ -45,7 +45,7 @@ impl MemberFile {
     /// Takes the lock of a reader, and hears what has changed.
     pub(super) fn begin_transaction(&mut self) -> Result<()> {
         // While the connection had no lock another one may have changed the journal mode.
-        *self.link.kept.lock() = KeptFrames::default();
+        *self.link.wal_reads.lock() = WalReads::default();
         self.channel.borrowing.note_beginning((&self.link, &self.channel), || {
             let statement = self.link.statement();
             !statement.is_autocommit || statement.shows == Shows::Begun

@@ -34,7 +34,7 @@
 //! | `member_companion` | its journal and its log |
 //! | `member_index` | its wal-index, and what goes without a message |
 //! | `held_txn` | its rollback-journal transaction, which the owner hears of when it commits |
-//! | `kept_frames` | what it keeps in WAL mode |
+//! | `wal_reads` | what it reads without a message in WAL mode |
 //! | `kept_pages` | the pages that it keeps between transactions |
 //! | `read_ahead` | how many pages it asks for at once |
 //! | `lent_pages` | the pages that it reads from the owner's open file |
@@ -55,7 +55,6 @@ mod channel;
 mod held_txn;
 pub(crate) mod hostile;
 mod joining;
-mod kept_frames;
 mod kept_pages;
 mod knocking;
 mod lent_pages;
@@ -76,6 +75,7 @@ mod retained;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod wal_reads;
 
 use channel::Channel;
 use joining::join_again;

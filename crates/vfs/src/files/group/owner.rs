@@ -37,7 +37,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use turn::Wanted;
 
 /// Most bytes of a file of SQLite's: as many pages as have a number, of the largest size.
 const MOST_FILE: u64 = 1 << 48;
@@ -87,8 +86,6 @@ pub(super) struct Served {
     seat: Option<usize>,
     /// True while its member is in a transaction, as far as the calls say.
     is_busy: bool,
-    /// The pages that it has asked for.
-    wanted: Wanted,
     /// Where a commit has come in part: whether a journal was opened for it.
     commit_under_way: Option<bool>,
     /// The failure of a write that nobody has heard of yet.
@@ -130,7 +127,6 @@ impl Served {
             main: Some(Box::new(main)),
             companions: [None, None],
             memory: None,
-            wanted: Wanted::default(),
             is_busy: false,
             commit_under_way: None,
             failed: None,
@@ -286,7 +282,6 @@ impl Served {
                     self.file(call.file).and_then(|file| read_parts(file, &mut buffer[..bytes], a, part));
                 self.buffer = buffer;
                 let bytes = read?;
-                self.note_read(call.file, a, part);
                 Ok(Answer { bytes, ..Answer::default() })
             }
             Operation::Write => {
@@ -436,7 +431,17 @@ impl Served {
             self.memory = Some(joined.ok_or(Error::Busy)?);
         }
         let epoch = self.memory.as_ref().map_or(0, |memory| memory.epoch);
-        Ok(Answer { flag: is_there, sends_memory, ..Answer::value(epoch) })
+        let has_frames = sends_memory && self.shares_frames();
+        self.buffer.resize(self.buffer.len().max(1), 0);
+        self.buffer[0] = u8::from(has_frames);
+        Ok(Answer { flag: is_there, sends_memory, bytes: 1, value: epoch })
+    }
+
+    /// True if the member finds frames of the log in the memory of its index.
+    fn shares_frames(&self) -> bool {
+        let memory = self.memory.as_ref().filter(|memory| !memory.is_file);
+        let wal = memory.and_then(|_| self.database.wal());
+        memory.zip(wal).is_some_and(|(memory, wal)| wal.share_frames(self.database.db(), &memory.memory))
     }
 
     /// The stream has ended. A member that has closed its file has nothing left.

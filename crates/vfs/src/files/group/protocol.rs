@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 10;
+pub(super) const VERSION: u64 = 11;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -79,7 +79,8 @@ operations! {
     /// says if the data is an answer.
     Pragma = 12,
     /// Region `a` of the wal-index, of `b` bytes; the data is one byte that says if it is to be made. The flag says if it is there. With the
-    /// first one comes the descriptor of the memory, or of the file where strangers have the database open; the value is its epoch.
+    /// first one comes the descriptor of the memory, or of the file where strangers have the database open; the value is its epoch, and the data
+    /// says if frames of the log are in that memory (1).
     ShmMap = 13,
     /// Takes slots from `a` on, as many as `b`; the data says if exclusively, and what the statement is, and, where the member reads by its
     /// seat, the change counter of the index when it began to (4).
@@ -96,8 +97,7 @@ operations! {
     Access = 19,
     /// Waits `a` microseconds, or less where the writer's turn has come. The flag is not set where there was no wait.
     Sleep = 20,
-    /// Takes the write slot for a statement that has not read yet; the data says what it is. `a` has the salts of the log that the member has seen
-    /// last, and `b` its last frame. The flag says if it was taken; then the data is frames behind that one (`batch`).
+    /// Takes the write slot for a statement that has not read yet; the data says what it is. The flag says if it was taken.
     TakeTurn = 21,
     /// Takes the lock of a reader, and, for a statement that is going to write, its turn and the lock of a writer, too. `a` and `b` are the moment of
     /// the pages that the member keeps; the data says what the statement is, and whether page 1 is one of them (1). Bits of the value are

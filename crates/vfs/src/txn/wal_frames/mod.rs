@@ -22,6 +22,7 @@
 
 use crate::error::Result;
 use crate::memory::sqlite_cache::{SqliteCacheReservation, SqliteCacheSize};
+use crate::sync::shared_frames::SharedFrames;
 use crate::txn::spill_map::SpillPlace;
 use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::WalBytes;
@@ -32,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 mod page_versions;
+mod shared;
 mod superseded;
 mod whole_log;
 use page_versions::PageVersions;
@@ -88,6 +90,8 @@ pub struct WalFrames {
     superseded: usize,
     /// The schema cookie, as the newest page 1 in the log has it; 0 before there was one.
     schema: u32,
+    /// The frames that members of a group read themselves.
+    shared: Option<SharedFrames>,
 }
 
 /// Where page 1 has the schema cookie.
@@ -120,6 +124,7 @@ impl WalFrames {
             settled: 0,
             superseded: 0,
             schema: 0,
+            shared: None,
         };
         frames.versions.reserve(committed)?;
         frames.commit(committed);
@@ -133,7 +138,7 @@ impl WalFrames {
 
     /// Bytes of memory in use.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.memory_bytes()
+        self.bytes.memory_bytes() + self.shared_bytes()
     }
 
     /// Bytes of a page; 0 before there is a header.
@@ -285,6 +290,7 @@ impl WalFrames {
                 let transaction = Transaction { first: self.committed, end: number + 1 };
                 self.frames.truncate(number + 1);
                 self.commit(number + 1);
+                self.share_frames(transaction.first..transaction.end);
                 self.bytes.close(self.committed);
                 self.spill.close();
                 WalWritten::Commit(transaction)
@@ -308,6 +314,7 @@ impl WalFrames {
             self.versions.pop(frame.page_number);
         }
         self.unsettle(first);
+        self.unshare_frames(first..self.committed);
         self.committed = first;
         self.bytes.close(self.committed);
         self.spill.reopen();
@@ -328,6 +335,7 @@ impl WalFrames {
         self.frames.clear();
         self.versions.clear();
         (self.committed, self.settled, self.superseded) = (0, 0, 0);
+        self.unshare_all();
         self.bytes.reset();
     }
 

@@ -33,6 +33,7 @@ impl WalFrames {
         for number in self.settled..to {
             if let Some(previous) = self.versions.previous(number) {
                 self.bytes.free(previous);
+                self.unshare_frames(previous..previous + 1);
                 self.superseded += 1;
             }
         }
