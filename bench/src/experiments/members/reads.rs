@@ -1,6 +1,7 @@
-//! What a process reads of a database that another process has open: all of a table, rows here and there, and one row again and again.
+//! What a process reads of a database that another process has open: all of a table, rows here and there, one row again and again, and rows that the other
+//! process has just changed.
 //!
-//! The other process has opened the database first, and does nothing meanwhile: in a group it is the owner, and the one that reads is a member.
+//! The other process has opened the database first, and does nothing else meanwhile: in a group it is the owner, and the one that reads is a member.
 //! The database lies in the system's cache. SQLite's own cache has its default size.
 
 use super::process::{self, DATABASE, READY, SIDES, Side};
@@ -20,6 +21,8 @@ pub(crate) const CHILD: &str = "member-reads";
 /// Rows of some 900 bytes.
 const ROWS: i64 = 100_000;
 const QUICK_ROWS: i64 = 4_000;
+/// Rows that the other process has changed: some megabytes of the log.
+const CHANGED: i64 = 3_900;
 /// Rows that are looked up.
 const LOOKUPS: i64 = 4_000;
 /// The longest time that a question takes.
@@ -28,13 +31,15 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
 const MAKE: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) INSERT INTO t SELECT i, hex(zeroblob(450)) FROM n";
 const SCAN: &str = "SELECT sum(length(b)) FROM t";
+const CHANGE: &str = "UPDATE t SET b = lower(b) WHERE a <= ?1";
 const LOOKUP: &str = "SELECT length(b) FROM t WHERE a = ?1";
 
 /// What is asked, the name of its figure, and how many microseconds that has.
-const QUESTIONS: [(&str, &str, f64); 3] = [
+const QUESTIONS: [(&str, &str, f64); 4] = [
     ("scan", "scan_ms", 1000.0),
     ("points", "point_us", LOOKUPS as f64),
     ("again", "again_us", LOOKUPS as f64),
+    ("changed", "changed_us", LOOKUPS as f64),
 ];
 
 /// The process: it answers each line with the microseconds that it has taken.
@@ -49,10 +54,16 @@ pub(crate) fn be_asked(arguments: &[String]) -> std::result::Result<(), String> 
         let begun = Instant::now();
         if line == "scan" {
             db.query_row(SCAN, [], |row| row.get::<_, i64>(0)).map_err(text)?;
+        } else if line == "change" {
+            db.execute(CHANGE, [CHANGED]).map_err(text)?;
         } else {
             let mut lookup = db.prepare_cached(LOOKUP).map_err(text)?;
             for _ in 0..LOOKUPS {
-                let row = if line == "again" { 5 } else { random.i64(1..=rows) };
+                let row = match line.as_str() {
+                    "again" => 5,
+                    "changed" => random.i64(1..=CHANGED),
+                    _ => random.i64(1..=rows),
+                };
                 lookup.query_row([row], |row| row.get::<_, i64>(0)).map_err(text)?;
             }
         }
@@ -104,15 +115,24 @@ fn round(directory: &Path, side: Side) -> Result<[f64; QUESTIONS.len()]> {
         let process = Told::start(command).map_err(failed)?;
         await_ready(&process, directory, number).map(|()| process)
     };
-    let (_first, mut reader) = (start(0)?, start(1)?);
+    let ask = |process: &mut Told, number, question| {
+        process.tell(question).map_err(failed)?;
+        let heard = process.hear(ANSWERED_WITHIN);
+        let Heard::Line(line) = &heard else {
+            return Err(Error::Wrong(format!(
+                "a process that reads: {heard:?}: {}",
+                said(directory, number)
+            )));
+        };
+        line.parse().map_err(|_| Error::Wrong(format!("a process that reads says {line:?}")))
+    };
+    let (mut first, mut reader) = (start(0)?, start(1)?);
     let mut times = [0.0; QUESTIONS.len()];
     for (time, (question, _, _)) in times.iter_mut().zip(QUESTIONS) {
-        reader.tell(question).map_err(failed)?;
-        let heard = reader.hear(ANSWERED_WITHIN);
-        let Heard::Line(line) = &heard else {
-            return Err(Error::Wrong(format!("a process that reads: {heard:?}: {}", said(directory, 1))));
-        };
-        *time = line.parse().map_err(|_| Error::Wrong(format!("a process that reads says {line:?}")))?;
+        if question == "changed" {
+            ask(&mut first, 0, "change")?;
+        }
+        *time = ask(&mut reader, 1, question)?;
     }
     Ok(times)
 }

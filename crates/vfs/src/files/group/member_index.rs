@@ -113,6 +113,12 @@ impl MemberIndex {
         self.exclusive >> CHECKPOINT_SLOT & 1 != 0
     }
 
+    /// The owner has given the write slot with a turn.
+    #[cfg(test)]
+    pub(super) fn begin_turn_of_test(&mut self) {
+        self.has_turn = true;
+    }
+
     fn word(&self, number: usize) -> u32 {
         // SAFETY: a region is far larger.
         self.regions.first().map_or(0, |first| unsafe { first.word(number) }.load(Ordering::SeqCst))
@@ -213,6 +219,9 @@ impl MemberFile {
     pub(super) fn lock_slots(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
         let bits = mask(first, count);
         if exclusive && bits == WRITES && std::mem::take(&mut self.index.has_turn) {
+            // What it has read may have come without a message, and nothing is written yet: SQLite begins anew.
+            let looked = self.channel.look();
+            self.before_first_page(looked)?;
             self.index.exclusive |= WRITES;
             self.begin_to_write();
             return Ok(());

@@ -21,6 +21,7 @@ use crate::open::database::DatabaseSetup;
 use crate::open::joiners::name_of;
 use crate::options::{Options, Sharing};
 use crate::sync::lock_table::Level;
+use crate::sync::wal_index::WRITE_SLOT;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{FileKind, Medium, OpenMode};
 use litefoot_storage::os::{LocalListener, LocalSocket, OsMedium};
@@ -256,6 +257,19 @@ fn a_transaction_that_has_read_nothing_begins_anew_at_the_next_owner() {
     with_owners(&[Operation::Read], |_, member| {
         let lost = member.read(&mut [0; 512], 512);
         assert!(matches!(lost, Err(Error::Io(_))), "the pages before were another owner's");
+        member.unlock(Level::None).unwrap();
+        member.lock(Level::Shared).unwrap();
+    });
+}
+
+/// What it has read may have come without a message.
+#[test]
+fn a_statement_whose_owner_ends_behind_its_turn_begins_anew() {
+    with_owners(&[Operation::Size], |_, member| {
+        assert!(member.size().is_err());
+        member.index.begin_turn_of_test();
+        assert!(matches!(member.shm_lock(WRITE_SLOT, 1, true), Err(Error::Busy)), "nothing is written yet");
+        assert!(!member.index.has_exclusive_slot());
         member.unlock(Level::None).unwrap();
         member.lock(Level::Shared).unwrap();
     });
