@@ -13,6 +13,7 @@
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
 //! | `requests` | a connection for each request |
+//! | `snapshots` | snapshots in WAL mode whose owner is killed |
 //! | `spilling` | transactions that do not fit their caches, beside readers |
 //! | `strangers` | programs that do not belong to the group |
 
@@ -26,6 +27,7 @@ mod knocks;
 mod reading;
 mod requests;
 mod seats;
+mod snapshots;
 mod spilling;
 mod strangers;
 mod together;
@@ -75,6 +77,11 @@ fn another_process() {
         "count" => count_until_told(&db, ["UPDATE sums SET n = n + 1", COUNT_IN_STEPS]),
         // The same, with transactions of a megabyte.
         "count largely" => count_until_told(&db, [COUNT_LARGELY, COUNT_LARGELY]),
+        // Holds snapshots until its input ends; each is the same for as long as it lasts.
+        "hold snapshots" => {
+            listen();
+            snapshots::hold_until_told(&db, writer, &ENDS);
+        }
         // Reads until its input ends: transactions are whole, and none goes away.
         "read" => read_until_told(&db),
         other => panic!("{other}"),

@@ -97,6 +97,7 @@ impl Db {
             return Ok(());
         }
         self.shared.written.store(true, Ordering::Release);
+        self.shared.note_file_change();
         if offset < PAGE_SIZE_OFFSET as u64 + 2 {
             let known = if offset == 0 { page_bytes_in(buf) } else { 0 };
             self.shared.page_bytes.store(known, Ordering::Relaxed);
@@ -114,6 +115,7 @@ impl Db {
     pub fn set_len_unseen(&self, len: u64) -> Result<()> {
         self.latch.check(&self.path)?;
         self.shared.written.store(true, Ordering::Release);
+        self.shared.note_file_change();
         self.shared.page_bytes.store(0, Ordering::Relaxed);
         let _tail = self.shared.tail.lock();
         let len = len.max(self.shared.needed.load(Ordering::Acquire).min(self.file_len()?));
@@ -128,6 +130,7 @@ impl Db {
     /// Puts back what a commit has overwritten that has failed, for those who go on reading. A latch may be closed: a journal that
     /// is durable has the same pages, and the next open writes them once more.
     pub(crate) fn put_back(&self, pages: &[(u32, Vec<u8>)], page_bytes: usize, len: u64) {
+        self.shared.note_file_change();
         for (number, page) in pages {
             let _ = self.data().write_at(page, u64::from(number - 1) * page_bytes as u64);
         }

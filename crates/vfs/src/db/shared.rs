@@ -51,6 +51,8 @@ pub struct Shared {
     changed: PageMarks,
     /// The pages that are not in the file, where members read it themselves.
     unwritten: OnceLock<UnwrittenPages>,
+    /// Another number after each change of what the file has up to its end, by this process or, as far as it knows, by any other.
+    file_changes: AtomicU64,
 }
 
 impl Default for Shared {
@@ -70,6 +72,7 @@ impl Default for Shared {
             changes: GroupChanges::default(),
             changed: PageMarks::default(),
             unwritten: OnceLock::new(),
+            file_changes: AtomicU64::new(0),
         }
     }
 }
@@ -91,12 +94,25 @@ impl Shared {
     pub fn set_owned(&self, owned: bool) {
         // Recovery, and others, may have changed anything.
         self.forget_changes();
+        if !owned {
+            self.note_file_change();
+        }
         self.owned.store(owned, Ordering::SeqCst);
         // Behind it: who opens the marks looks once more who the owner is.
         self.unwritten().into_iter().for_each(UnwrittenPages::close);
         if let Some(board) = self.board.get() {
             board.set_open(owned);
         }
+    }
+
+    /// What the file has up to its end is about to be changed, or others may change it.
+    pub(super) fn note_file_change(&self) {
+        self.file_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Another number after each of these changes.
+    pub(crate) fn file_changes(&self) -> u64 {
+        self.file_changes.load(Ordering::SeqCst)
     }
 
     /// Members of a group see the board from now on.
@@ -147,6 +163,15 @@ impl Shared {
             let _ = self.unwritten.set(UnwrittenPages::new().ok()?);
         }
         self.unwritten.get()
+    }
+
+    /// Members read the log of a database in WAL mode in memory of all from now on: an heir may keep the file for them.
+    pub(crate) fn open_log_to_members(&self) {
+        let Some(unwritten) = self.unwritten.get() else { return };
+        unwritten.open_log();
+        if !self.is_owned() {
+            unwritten.close();
+        }
     }
 
     /// The marks of unwritten pages are these, and right from now on, where this process owns the database. No page is committed meanwhile, and the
@@ -220,5 +245,27 @@ impl Shared {
     #[inline]
     pub fn promises(&self) -> u64 {
         self.promises.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::db::Db;
+    use std::io::IoSlice;
+
+    #[test]
+    fn each_change_of_what_the_file_has_up_to_its_end_is_counted() {
+        let db = Db::of_test(&[1; 4096]);
+        let counts = |change: &dyn Fn()| {
+            let before = db.shared().file_changes();
+            change();
+            db.shared().file_changes() != before
+        };
+        assert!(counts(&|| db.write_unseen(&[2; 512], 512).unwrap()));
+        assert!(counts(&|| db.set_len_unseen(2048).unwrap()));
+        assert!(counts(&|| db.put_back(&[(1, vec![1; 512])], 512, 4096)));
+        assert!(counts(&|| db.shared().set_owned(false)), "others may change it");
+        assert!(!counts(&|| db.shared().set_owned(true)));
+        assert!(!counts(&|| db.file_end().write_behind(&[IoSlice::new(&[2; 512])], 4096, false).unwrap()));
     }
 }

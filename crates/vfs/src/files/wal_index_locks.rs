@@ -113,6 +113,9 @@ impl MainFile {
         if !self.connection.internal && !self.checkpoints_now(first, count, exclusive) {
             return Err(Error::Busy);
         }
+        if first == CHECKPOINT_SLOT && exclusive && count == 1 {
+            self.database.await_heirs();
+        }
         if !exclusive || first == WRITE_SLOT {
             check_memory().inspect_err(|_| self.connection.disturb())?;
         }

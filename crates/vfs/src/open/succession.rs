@@ -4,11 +4,15 @@
 //! The transactions of the dead owner's members are true as long as nobody writes. So this process gives them the locks that they had, before it gives
 //! anybody the lock of a writer.
 //!
+//! In WAL mode a snapshot is true as long as nobody writes to the database file. The frames of its log are in memory of all (`sync/shared_frames`).
+//! So this process gives its reader the slot of one that reads the file and no log: SQLite's rules keep every checkpoint from the file then.
+//!
 //! # Invariants
 //! 1. The locks of the file were held all the time: by the dead owner, by its open file, by this process. Nobody else has read or written it.
 //! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown.
 //! 3. From the succession on nobody gets RESERVED for [`NEW_WRITERS_WAIT`], but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
+//! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
 
 use crate::error::{Error, Result};
 use crate::open::{OpenDatabase, sharing};
@@ -44,6 +48,8 @@ struct State {
     until: Option<Instant>,
     /// The moment behind recovery.
     begun: Moment,
+    /// How often the file had been changed before recovery.
+    file_changes: u64,
 }
 
 impl OpenDatabase {
@@ -54,6 +60,7 @@ impl OpenDatabase {
     pub(crate) fn succeed(&self, number: u64, marks: Arc<Marks>) -> Result<()> {
         self.sharing().keep_owner_lock();
         self.succession.begins.store(true, Ordering::SeqCst);
+        let file_changes = self.db.shared().file_changes();
         let until = Instant::now() + LAST_CLOSES;
         let mut owned = self.own();
         // The system closes the files of a process one after the other: its logs may be in use still.
@@ -69,7 +76,7 @@ impl OpenDatabase {
         if self.is_owned() {
             let mut state = self.succession.state.lock();
             let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
-            *state = State { from: Some((number, marks)), until: Some(until), begun };
+            *state = State { from: Some((number, marks)), until: Some(until), begun, file_changes };
             self.succession.is_open.store(true, Ordering::SeqCst);
         }
         Ok(())
@@ -109,6 +116,16 @@ impl OpenDatabase {
             Fate::GoesOn if !is_untouched => Fate::Lost,
             fate => fate,
         }
+    }
+
+    /// True if the file is as the owner with these marks has left it, and nobody has had EXCLUSIVE since. The caller has the lock of a reader, and the slot
+    /// of one that reads the file.
+    pub(crate) fn has_file_of(&self, marks: u64) -> bool {
+        let state = self.succession.state.lock();
+        state.from.as_ref().is_some_and(|(number, _)| *number == marks)
+            && self.succession.is_open.load(Ordering::SeqCst)
+            && self.is_owned()
+            && self.db.shared().file_changes() == state.file_changes
     }
 }
 

@@ -8,6 +8,7 @@
 //! life       a thread of the owner's, while that lives (`storage::os::life`)
 //! open       set while the marks are right: the owner owns the database, and nobody else writes its file
 //! all        set while any page may be unwritten
+//! log        set while the owner owns the database in WAL mode, and members read its log in memory of all
 //! marks      one bit for each page, from page 0 on, of the first [`MOST_PAGES`]
 //! ```
 //!
@@ -37,6 +38,7 @@ const MOST_PAGES: u32 = 1 << 23;
 const LIFE: usize = 0;
 const OPEN: usize = 128;
 const ALL: usize = 256;
+const LOG: usize = 640;
 const MARKS: usize = 4096;
 const BYTES: usize = MARKS + MOST_PAGES as usize / 8;
 
@@ -91,6 +93,11 @@ impl Marks {
     /// True while the owner goes by the marks, or where it has died while it did.
     pub fn are_open(&self) -> bool {
         self.number(OPEN).load(Ordering::SeqCst) != 0
+    }
+
+    /// True while the owner owns the database, or where it has died while it did: an heir may take its open file over.
+    pub fn may_be_inherited(&self) -> bool {
+        self.are_open() || self.number(LOG).load(Ordering::SeqCst) != 0
     }
 
     /// True if the owner lives, as far as its memory says.
@@ -169,9 +176,15 @@ impl UnwrittenPages {
         self.marks.number(OPEN).store(1, Ordering::SeqCst);
     }
 
-    /// The marks are right no more.
+    /// The owner owns the database in WAL mode, and members read its log in memory of all.
+    pub fn open_log(&self) {
+        self.marks.number(LOG).store(1, Ordering::SeqCst);
+    }
+
+    /// The marks are right no more, and the owner does not own the database, or is about to give it up.
     pub fn close(&self) {
         self.marks.number(OPEN).store(0, Ordering::SeqCst);
+        self.marks.number(LOG).store(0, Ordering::SeqCst);
     }
 
     /// A transaction that excludes readers is about to be committed with these pages.
@@ -316,6 +329,22 @@ mod tests {
             checkpoints.join().unwrap();
             readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
+    }
+
+    #[test]
+    fn an_open_file_may_be_inherited_while_its_owner_owns_the_database() {
+        let owners = UnwrittenPages::new().unwrap();
+        assert!(!owners.marks().may_be_inherited());
+        for (opens, reads_by_marks) in [
+            (UnwrittenPages::open_log as fn(&UnwrittenPages), false),
+            (|owners| owners.open([].into_iter()), true),
+        ] {
+            opens(&owners);
+            assert!(owners.marks().may_be_inherited());
+            assert_eq!(owners.marks().read(2, || true), reads_by_marks);
+            owners.close();
+            assert!(!owners.marks().may_be_inherited());
+        }
     }
 
     #[test]

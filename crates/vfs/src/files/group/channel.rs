@@ -156,7 +156,8 @@ impl Channel {
         self.generation == fork::generation()
     }
 
-    fn lost(&self) -> Error {
+    /// The owner has ended: the stream is used no more.
+    pub(super) fn lost(&self) -> Error {
         self.is_broken.store(true, Ordering::Release);
         Error::Io(format!(
             "{}: the process that commits for this group of processes has ended in the middle of this transaction, which has not \

@@ -119,10 +119,15 @@ impl Borrowing {
     }
 
     /// A transaction begins. One that may last keeps its owner's file, so that it outlives the owner; so does any but the first, and any where the
-    /// process has the file already.
-    pub(super) fn note_beginning(&self, (link, channel): (&Link, &Channel), may_last: impl FnOnce() -> bool) {
+    /// process has the file already. A connection in WAL mode has taken a lock before its `first`.
+    pub(super) fn note_beginning(
+        &self,
+        (link, channel): (&Link, &Channel),
+        first: u32,
+        may_last: impl FnOnce() -> bool,
+    ) {
         let is_worth_it = || {
-            self.begun.fetch_add(1, Ordering::Relaxed) > 0
+            self.begun.fetch_add(1, Ordering::Relaxed) > first
                 || may_last()
                 || known(&BORROWED.lock(), self.marks()).is_some()
         };
@@ -174,7 +179,7 @@ impl There {
             return;
         }
         let ended = Instant::now();
-        if self.marks.are_open() {
+        if self.marks.may_be_inherited() {
             // Where this process has none of its transactions, another one may.
             self.keep_transactions();
             while !self.marks.is_decided() && ended.elapsed() < FILE_LEFT_TO_HEIRS {
@@ -191,7 +196,10 @@ impl There {
     fn keep_transactions(&self) {
         let Some(vfs) = self.vfs.upgrade() else { return };
         let _no_fork = InSqlite::enter();
-        vfs.links.of(&self.path).iter().for_each(|link| link.keep_transaction(self.id));
+        for link in vfs.links.of(&self.path) {
+            link.keep_transaction(self.id);
+            link.keep_snapshot(self.id);
+        }
     }
 
     /// True once the stream has ended; the owner has died.
@@ -209,7 +217,11 @@ pub(super) fn inherit(vfs: &Vfs, opening: &Opening, marks: u64) -> Inheritance {
     let lent = lent_by(&BORROWED.lock(), marks);
     let Some(lent) = lent else { return Inheritance::Nobodys };
     let there = &lent.there;
-    if opening.read_only || !there.marks.has_lost_owner() || !there.marks.are_open() || !there.awaits_end() {
+    if opening.read_only
+        || !there.marks.has_lost_owner()
+        || !there.marks.may_be_inherited()
+        || !there.awaits_end()
+    {
         return Inheritance::Nobodys;
     }
     let file = there.file.read().as_ref().and_then(|file| file.take_over(&opening.path).ok());

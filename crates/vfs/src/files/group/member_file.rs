@@ -385,12 +385,19 @@ impl Handle for MemberFile {
                 }
                 let has_value = u64::from(call.value.is_some());
                 let pragma = Self::call(Operation::Pragma, has_value, 0).with(&data);
-                let (is_known, answer) = self.begin(|this| {
-                    this.channel.ask(&pragma, |reply| {
+                let ask = |channel: &Channel| {
+                    channel.ask(&pragma, |reply| {
                         let text = (reply.value & 1 != 0).then(|| String::from_utf8_lossy(reply.data));
                         Ok((reply.flag, text.map(|text| text.into_owned())))
                     })
-                })?;
+                };
+                let mut asked = self.begin(|this| ask(&this.channel));
+                if asked.is_err()
+                    && let Some(guardian) = self.link.guardian()
+                {
+                    asked = ask(&guardian);
+                }
+                let (is_known, answer) = asked?;
                 if answer.is_some() {
                     *call.answer = answer;
                 }

@@ -134,7 +134,9 @@ impl MemberIndex {
     ) -> Result<Option<NonNull<u8>>> {
         let in_one = regions_per_mapping(bytes, page_bytes());
         let number = region / in_one;
-        if self.regions.len() <= number {
+        // Where the owner has died, a transaction asks for no more than was there.
+        let is_left_behind = channel.has_lost_owner() && !self.regions.is_empty();
+        if self.regions.len() <= number && !is_left_behind {
             let call = MemberFile::call(Operation::ShmMap, region as u64, bytes as u64);
             if !self.ask_for_region(channel, &call.with(&[u8::from(extend)]))? {
                 return Ok(None);
@@ -236,6 +238,10 @@ impl MemberFile {
         }
         let call = Self::call(Operation::ShmLock, first as u64, count as u64).with(&data);
         let locked = self.begin(|this| this.tell(&call));
+        if locked.is_err() && bits == WRITES && exclusive && self.reads_behind_owner() {
+            // As where somebody has committed since.
+            return Err(Error::Busy);
+        }
         if locked.is_err() && !exclusive && std::mem::take(&mut self.index.has_turn) {
             // Nobody knows whether SQLite will begin anew.
             let _ = self.give_back(&Self::call(Operation::ShmUnlock, WRITE_SLOT as u64, 1));
@@ -266,11 +272,19 @@ impl MemberFile {
     /// The connection has the write slot.
     fn begin_to_write(&self) {
         self.link.commits.begin();
+        self.link.wal_reads.lock().note_writes(true);
     }
 
     /// It has a slot of a reader.
     fn begin_to_read(&self) {
-        self.link.wal_reads.lock().begin(self.seen_log(), self.index.frames.clone());
+        let mut reads = self.link.wal_reads.lock();
+        reads.note_writes(self.index.has_turn || self.index.exclusive & WRITES != 0);
+        reads.begin(self.seen_log(), self.index.frames.clone());
+    }
+
+    /// True if a transaction under way has read, and its owner has died.
+    fn reads_behind_owner(&self) -> bool {
+        self.channel.has_lost_owner() && self.link.wal_reads.lock().outlives_owner()
     }
 
     /// The log, as the header of the index says.
@@ -296,6 +310,9 @@ impl MemberFile {
             // Nothing else would tell that the owner has ended.
             self.begin(|this| this.channel.look())?;
         }
+        self.channel.borrowing.note_beginning((&self.link, &self.channel), 1, || {
+            !statement.is_autocommit || statement.shows == Shows::Begun
+        });
         let waits_elsewhere = self.index.has_turn || has_write_slot;
         let since = self.index.word(CHANGE_WORD);
         let Some((board, seat)) = self.channel.board() else { return Ok(false) };
@@ -342,7 +359,10 @@ impl MemberFile {
             return self.give_back(&call);
         }
         if !self.link.commits.has_failed.load(Ordering::Relaxed) {
-            self.link.wal_reads.lock().note_published(self.seen_log());
+            let mut reads = self.link.wal_reads.lock();
+            reads.note_published(self.seen_log());
+            // A statement that reads may be under way still.
+            reads.note_writes(!self.channel.is_alive());
         }
         let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
         self.link.commits.begin();

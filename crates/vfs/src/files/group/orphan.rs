@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 /// How long a commit waits for readers that have come to the next owner meanwhile.
 const READERS_LEAVE: Duration = Duration::from_secs(5);
 /// How long the stream of a connection may end behind another one of the same owner's.
-const LAST_STREAM: Duration = Duration::from_millis(200);
+pub(super) const LAST_STREAM: Duration = Duration::from_millis(200);
 /// The time between two looks.
-const GLANCE: Duration = Duration::from_millis(1);
+pub(super) const GLANCE: Duration = Duration::from_millis(1);
 
 /// What has become of a transaction, and its next owner.
 pub(super) enum Orphaned {
@@ -61,7 +61,7 @@ impl Link {
         let channel = join_again(self, &former).ok()?;
         self.settings.tell(&channel).ok()?;
         // It may die as well.
-        channel.borrowing.note_beginning((self, &channel), || true);
+        channel.borrowing.note_beginning((self, &channel), 0, || true);
         let writings = txn.since.writings - u64::from(txn.is_alone);
         let said = Said {
             token: self.token,

@@ -332,6 +332,7 @@ impl Served {
             Operation::Commit => self.commit(call),
             Operation::Marks => self.lend_marks(),
             Operation::GoOn => self.go_on(call),
+            Operation::KeepFile => self.keep_file(call.a, call.b),
             Operation::Hello => Err(unexpected()),
         }
     }
@@ -441,7 +442,12 @@ impl Served {
     fn shares_frames(&self) -> bool {
         let memory = self.memory.as_ref().filter(|memory| !memory.is_file);
         let wal = memory.and_then(|_| self.database.wal());
-        memory.zip(wal).is_some_and(|(memory, wal)| wal.share_frames(self.database.db(), &memory.memory))
+        let shares =
+            memory.zip(wal).is_some_and(|(memory, wal)| wal.share_frames(self.database.db(), &memory.memory));
+        if shares {
+            open_log_to_members(&self.database);
+        }
+        shares
     }
 
     /// The stream has ended. A member that has closed its file has nothing left.
@@ -510,6 +516,7 @@ mod held;
 mod lending;
 mod newcomers;
 mod orphans;
+use lending::open_log_to_members;
 pub(super) use lending::{lend, number_of_marks};
 pub(super) use orphans::{ORPHAN_BYTES, Said};
 mod seat;

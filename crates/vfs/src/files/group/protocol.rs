@@ -114,6 +114,9 @@ operations! {
     /// data is the token (8), the length of the database (8), bytes of a page (4), and bits of [`IS_RESERVED`] and [`ENDS`] (1). Bits of the
     /// value are [`HOLDS`] and others. Where it holds, the data is the news; where it does not, it was committed.
     GoOn = 25,
+    /// Keeps the file as an owner has left it that has died, for a snapshot in WAL mode: by the lock of a reader, and the slot of one that reads no
+    /// log. `a` is the number of that owner's marks, `b` SQLite's flags of the log.
+    KeepFile = 26,
 }
 
 impl Operation {
@@ -121,7 +124,12 @@ impl Operation {
     pub(super) fn begins(self) -> bool {
         matches!(
             self,
-            Operation::Begin | Operation::Lock | Operation::ShmLock | Operation::TakeTurn | Operation::GoOn
+            Operation::Begin
+                | Operation::Lock
+                | Operation::ShmLock
+                | Operation::TakeTurn
+                | Operation::GoOn
+                | Operation::KeepFile
         )
     }
 

@@ -7,7 +7,8 @@
 //! # Invariants
 //! 1. Only a transaction that reads by the memory of its owner finds something here: the owner owns the database as long as it lasts.
 //! 2. A frame is read here where it counts in the snapshot of the transaction, or is one that the transaction has published.
-//! 3. A page of the file is kept with the number of checkpoints that had begun when it was read, where none was under way. It is void as soon as
+//! 3. Where the owner has died the frames are as they were, and pages of the file are read by a guardian (`wal_orphan`).
+//! 4. A page of the file is kept with the number of checkpoints that had begun when it was read, where none was under way. It is void as soon as
 //!    another one begins.
 
 use crate::error::Result;
@@ -35,6 +36,10 @@ struct Snapshot {
 pub(super) struct WalReads {
     /// The transaction under way, where it reads by the memory of its owner.
     snapshot: Option<Snapshot>,
+    /// True while it has the lock of a writer, or its turn.
+    writes: bool,
+    /// The next owner, which keeps the file for it, where the last one has died.
+    pub(super) guardian: Option<Arc<Channel>>,
     file: KeptPages,
 }
 
@@ -42,11 +47,22 @@ impl WalReads {
     /// A transaction begins to read.
     pub(super) fn begin(&mut self, log: SeenLog, frames: Option<Arc<FrameMemory>>) {
         self.snapshot = Some(Snapshot { log, frames });
+        self.guardian = None;
     }
 
     /// It ends, or reads in another way.
     pub(super) fn end(&mut self) {
-        self.snapshot = None;
+        (self.snapshot, self.guardian) = (None, None);
+    }
+
+    /// It has the lock of a writer, or its turn, or neither.
+    pub(super) fn note_writes(&mut self, writes: bool) {
+        self.writes = writes;
+    }
+
+    /// True if it goes on to read where its owner has died.
+    pub(super) fn outlives_owner(&self) -> bool {
+        !self.writes && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.frames.is_some())
     }
 
     /// It has published what it has written: that counts by now, in that log.
@@ -99,9 +115,20 @@ impl Link {
 }
 
 impl MemberFile {
-    /// Reads bytes of the database file, which in WAL mode may be reads.
+    /// Reads bytes of the database file, which in WAL mode may be kept.
     pub(super) fn read_file(&self, buf: &mut [u8], offset: u64) -> Result<()> {
         let mut reads = self.link.wal_reads.lock();
+        if reads.guardian.is_none() {
+            let read = self.read_beside_owner(&mut reads, buf, offset);
+            if read.is_ok() || !self.channel.has_lost_owner() || !reads.outlives_owner() {
+                return read;
+            }
+        }
+        let page = reads.page_at(offset, buf.len());
+        self.link.read_by_guardian(&mut reads, page, buf, offset)
+    }
+
+    fn read_beside_owner(&self, reads: &mut WalReads, buf: &mut [u8], offset: u64) -> Result<()> {
         let page = reads.page_at(offset, buf.len()).zip(checkpoints(&self.channel));
         let Some((number, before)) = page else { return read(&self.channel, FileOf::Main, buf, offset) };
         if reads.copy_page(before, number, buf) {

@@ -34,6 +34,13 @@ pub(in crate::files::group) fn number_of_marks(database: &OpenDatabase) -> u64 {
     database.db().shared().unwritten().and_then(|_| lendable(database)).map_or(0, UnwrittenPages::id)
 }
 
+/// Members read the log in memory of all from now on: with the file they outlive this process, where that may be lent.
+pub(super) fn open_log_to_members(database: &OpenDatabase) {
+    if lendable(database).is_some() {
+        database.db().shared().open_log_to_members();
+    }
+}
+
 impl Served {
     /// Sends the marks, where the file may be lent; the value is their number.
     pub(super) fn lend_marks(&mut self) -> Result<Answer> {

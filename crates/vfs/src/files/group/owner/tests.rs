@@ -144,6 +144,19 @@ fn a_log_that_is_opened_while_others_are_let_in_is_theirs() {
 }
 
 #[test]
+fn no_file_is_kept_for_the_snapshot_of_an_owner_whose_file_was_not_taken_over() {
+    let (vfs, database) = group();
+    let _other = member_in_wal_mode(&vfs, &database);
+    let mut orphan = member(&vfs, &database);
+    let flags = (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE) as u64;
+    assert!(orphan.ask(Operation::KeepFile, FileOf::Main, (7, flags), &[]).is_err());
+    // In a transaction of this owner's it has a snapshot of this owner's.
+    assert!(orphan.ask(Operation::KeepFile, FileOf::Main, (7, flags), &[]).is_err());
+    orphan.0.end();
+    assert!(database.wal_index().while_idle(|| ()).is_some(), "nothing is left behind");
+}
+
+#[test]
 fn a_member_that_only_read_leaves_the_index_as_it_is() {
     let (vfs, database) = group();
     let _other = member_in_wal_mode(&vfs, &database);
