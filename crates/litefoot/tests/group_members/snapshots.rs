@@ -14,6 +14,9 @@ const CHANGE: &str = "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; \
 /// The number of all rows, where that is one.
 const LOOK: &str =
     "SELECT min(substr(data, 1, 8)), max(substr(data, 1, 8)), (SELECT n FROM sums), sum(length(data)) FROM t";
+/// Fails unless all rows have the first number.
+const IS_STILL: &str = "SELECT iif(min(substr(data, 1, 8)) = '00000000' AND max(substr(data, 1, 8)) = '00000000', 1, \
+     abs(-9223372036854775807 - 1)) FROM t";
 /// As much of the log goes to the file as readers let, who are waited for a moment.
 const CHECKPOINT: &str = "PRAGMA busy_timeout=20; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout=20000";
 
@@ -188,6 +191,28 @@ fn a_snapshot_outlives_one_owner_after_the_other() {
     group.check(number);
 }
 
+/// A process whose only transaction is kept by the next owner takes over from that, too.
+#[test]
+fn a_snapshot_outlives_the_owner_that_keeps_it() {
+    let (path, _directory) = database();
+    let [owner, mut heir, mut reader] = [1, 2, 3].map(|writer| Process::start("obey", &path, writer));
+    heir.run("SELECT count(*) FROM t");
+    ["PRAGMA cache_size=10", "BEGIN", LOOK].iter().for_each(|sql| reader.run(sql));
+    signal(&reader, "-STOP");
+    owner.kill();
+    heir.run(LOOK);
+    signal(&reader, "-CONT");
+    reader.run(IS_STILL);
+    [CHANGE, CHECKPOINT].iter().for_each(|sql| heir.run(sql));
+    reader.run(IS_STILL);
+    heir.kill();
+    reader.run(IS_STILL);
+    reader.run("COMMIT");
+    reader.run(CHANGE);
+    reader.end();
+    check(&path, 2);
+}
+
 /// The next owner lets snapshots come before it writes to the file.
 #[test]
 fn snapshots_come_before_the_first_checkpoint() {
@@ -201,10 +226,8 @@ fn snapshots_come_before_the_first_checkpoint() {
         group.owner().run(CHANGE);
         group.kill_owner();
         group.run(CHECKPOINT);
-        let is_still = "SELECT iif(min(substr(data, 1, 8)) = '00000000' AND max(substr(data, 1, 8)) = '00000000', 1, \
-             abs(-9223372036854775807 - 1)) FROM t";
         for reader in &mut readers {
-            reader.run(is_still);
+            reader.run(IS_STILL);
             reader.run("COMMIT");
         }
         readers.into_iter().for_each(Process::end);

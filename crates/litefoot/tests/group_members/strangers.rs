@@ -155,6 +155,8 @@ fn in_wal_mode_a_member_joins_and_another_dies_while_a_stranger_is_there() {
     assert_eq!(count(&stranger), 1);
     let mut late = Process::start("obey", &path, 2);
     late.run("INSERT INTO t VALUES(2, 1, 'b')");
+    let index = std::fs::metadata(directory.path().join("app.db-shm")).unwrap();
+    assert!(index.len() < 1 << 20, "{} bytes: the file of strangers has no frames", index.len());
     for sql in ["BEGIN IMMEDIATE", "INSERT INTO t VALUES(1, 2, zeroblob(100000))"] {
         dying.run(sql);
     }

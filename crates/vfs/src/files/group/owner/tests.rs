@@ -9,10 +9,13 @@ use crate::files::group::of_test::{group_on, inserting};
 use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, MORE, RELEASES, RESERVED, SYNC_WANTED};
 use crate::open::checkpointer::take_turn_of_test;
 use crate::open::database::DatabaseSetup;
+use crate::open::group::Group;
 use crate::sync::group_changes::Moment;
-use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
+use crate::sync::shared_frames::FrameMemory;
+use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT, salts_of};
 use litefoot_sim::{Faults, Random, SimMedium};
 use litefoot_storage::file::{FileKind, Operation as DeviceOperation};
+use litefoot_storage::os::LocalListener;
 use litefoot_storage::wal_file::format::Header;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -141,6 +144,28 @@ fn a_log_that_is_opened_while_others_are_let_in_is_theirs() {
         });
     });
     assert!(database.is_multi_process() && database.wal().is_none());
+}
+
+#[test]
+fn frames_are_shared_while_the_group_and_its_log_are_there() {
+    for ends in [OpenDatabase::reset_wal as fn(&OpenDatabase), |database| {
+        database
+            .begin_group(Group::new(LocalListener::bind("litefoot-frames-end").unwrap().unwrap()))
+            .unwrap();
+        database.end_group();
+    }] {
+        let (vfs, database) = group();
+        let mut member = member_in_wal_mode(&vfs, &database);
+        assert_eq!(member.0.buffer.first(), Some(&1), "the member hears of it");
+        write_transaction(&mut member);
+        let frames = FrameMemory::of(member.0.memory.as_ref().unwrap().memory.clone()).unwrap();
+        member.ask(Operation::Read, FileOf::Wal, (0, 32), &[]).unwrap();
+        let salts = salts_of(member.0.buffer.first_chunk().unwrap());
+        let mut page = [0; PAGE];
+        assert!(frames.read(salts, 1, &mut page) && page == [7; PAGE]);
+        ends(&database);
+        assert!(!frames.read(salts, 1, &mut page), "the next log may have the same salts, and other frames");
+    }
 }
 
 #[test]
