@@ -18,11 +18,13 @@ pub(crate) const CHILD: &str = "member-calls";
 /// | `read` | a transaction that reads, and another one |
 /// | `roll back` | a transaction that is rolled back |
 /// | `checkpoint` | SQLite's own: all of the log, which is empty then |
+/// | `checkpoint in part` | as much of the log as readers let |
+/// | `hold`, `look`, `let go` | a transaction that reads everything; once more, which must be the same; its end |
 pub(crate) fn be_killed(arguments: &[String]) -> std::result::Result<(), String> {
     let [directory, writer] = arguments else { return Err("two arguments".to_owned()) };
     let path = Path::new(directory).join(DATABASE);
     let writer: i64 = writer.parse().map_err(|_| "a number".to_owned())?;
-    let mut connection = None;
+    let (mut connection, mut held) = (None, None);
     let mut number = 0;
     let say = |line: String| {
         let mut output = io::stdout().lock();
@@ -38,6 +40,7 @@ pub(crate) fn be_killed(arguments: &[String]) -> std::result::Result<(), String>
                 Ok(())
             }
             line => match &connection {
+                Some((_, db)) if matches!(line, "hold" | "look" | "let go") => look(db, line, &mut held),
                 Some((_, db)) => {
                     work(db, line, writer, number + 1).map(|commits| number += i64::from(commits))
                 }
@@ -68,6 +71,35 @@ fn close(opened: Option<(Option<litefoot::Vfs>, Connection)>) {
     }
 }
 
+/// Begins to hold a snapshot, looks at it, or ends it.
+fn look(db: &Connection, line: &str, held: &mut Option<Vec<i64>>) -> std::result::Result<(), String> {
+    let failed = |error: rusqlite::Error| error.to_string();
+    if line == "let go" {
+        *held = None;
+        return db.execute_batch("COMMIT").map_err(failed);
+    }
+    if line == "hold" {
+        db.execute_batch("BEGIN").map_err(failed)?;
+    }
+    // SQLite keeps no page of the last look.
+    db.execute_batch("PRAGMA shrink_memory").map_err(failed)?;
+    let verdict: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(failed)?;
+    if verdict != "ok" {
+        return Err(format!("the snapshot is damaged: {verdict}"));
+    }
+    let sql = "SELECT (SELECT count(*) FROM r), (SELECT sum(n * writer) FROM r), (SELECT sum(length(text)) FROM r), (SELECT sum(n * writer) FROM w)";
+    let read = db.query_row(sql, [], |row| (0..4).map(|column| row.get(column)).collect::<Result<_, _>>());
+    let found: Vec<i64> = read.map_err(failed)?;
+    match held {
+        Some(before) if *before != found => Err(format!("the snapshot was {before:?}, and is {found:?}")),
+        Some(_) => Ok(()),
+        None => {
+            *held = Some(found);
+            Ok(())
+        }
+    }
+}
+
 /// Does one thing; true where that is a commit.
 fn work(db: &Connection, line: &str, writer: i64, n: i64) -> std::result::Result<bool, String> {
     let failed = |error: rusqlite::Error| error.to_string();
@@ -76,6 +108,10 @@ fn work(db: &Connection, line: &str, writer: i64, n: i64) -> std::result::Result
         "read" => {
             let sql = "SELECT count(*) FROM r; SELECT count(*) FROM w";
             return db.execute_batch(sql).map(|()| false).map_err(failed);
+        }
+        "checkpoint in part" => {
+            let sql = "PRAGMA wal_checkpoint(PASSIVE)";
+            return db.query_row(sql, [], |_| Ok(false)).map_err(failed);
         }
         "checkpoint" => {
             let sql = "PRAGMA wal_checkpoint(TRUNCATE)";

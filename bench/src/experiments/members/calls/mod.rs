@@ -135,7 +135,13 @@ fn cases(options: &Options) -> Result<Vec<Case>> {
         None => (wanted, 1..=u64::MAX),
     };
     let all = MODES.into_iter().flat_map(|mode| paths.iter().map(move |path| (mode, path)));
-    let case = |(mode, path)| Case { mode, path, at_stores, points: Points::of(&range, step) };
+    let all = all.filter(|(mode, path)| !path.has_snapshot || *mode == "wal");
+    let case = |(mode, path): (_, &'static paths::Path)| Case {
+        mode,
+        path,
+        at_stores,
+        points: Points::of(&range, step),
+    };
     let cases: Vec<Case> = all.map(case).filter(|case| case.name().starts_with(name)).collect();
     if cases.is_empty() { Err(unknown()) } else { Ok(cases) }
 }
@@ -189,7 +195,8 @@ fn start(directory: &FilePath, writer: i64) -> io::Result<Committer> {
 fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
     let path = case.path;
     let beside = path.beside.map_or(OWNER, |(_, (process, _))| process);
-    let many = 1 + path.lives.max(path.killed).max(beside);
+    let third = if path.has_snapshot { THIRD } else { OWNER };
+    let many = 1 + path.lives.max(path.killed).max(beside).max(third);
     let mut processes: Vec<Committer> =
         (1..).take(many).map(|writer| start(directory, writer)).collect::<io::Result<_>>()?;
     for (process, line) in BEGINS.iter().chain(path.before) {
@@ -254,6 +261,23 @@ fn one(case: &Case, directory: &FilePath, last: u64) -> io::Result<Run> {
         if passed || path.killed != OWNER && index != path.killed && Some(index) != other {
             run.error = run.error.take().or(process.error.take());
         }
+    }
+    let mut looks = |processes: &mut [Committer], lines: &[&str]| -> io::Result<()> {
+        let third = &mut processes[THIRD];
+        // A snapshot outlives the process that is killed.
+        run.error = run.error.take().or(third.error.take());
+        lines.iter().try_for_each(|line| third.ask(line))?;
+        run.error = run.error.take().or(third.error.take());
+        Ok(())
+    };
+    if path.has_snapshot {
+        looks(&mut processes, &["look"])?;
+        if path.lives != THIRD {
+            ["open", "commit", "checkpoint in part"]
+                .iter()
+                .try_for_each(|line| processes[path.lives].ask(line))?;
+        }
+        looks(&mut processes, &["look", "let go"])?;
     }
     let lives = &mut processes[path.lives];
     lives.error = None;

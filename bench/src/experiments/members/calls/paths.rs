@@ -21,6 +21,8 @@ pub(super) struct Path {
     pub traced: &'static [Told],
     /// What another process does at once, from a point of the traced one on.
     pub beside: Option<(u64, Told)>,
+    /// True where the third process has a snapshot, which goes on behind the kill: in WAL mode only.
+    pub has_snapshot: bool,
 }
 
 /// A whole life of the member.
@@ -52,11 +54,24 @@ const LONG_LOG: &[Told] = &[
     (OWNER, "large"),
 ];
 
+/// So is a third process, which has a snapshot that others have committed behind.
+const SNAPSHOT: &[Told] = &[
+    (MEMBER, "open"),
+    (MEMBER, "commit"),
+    (THIRD, "open"),
+    (THIRD, "commit"),
+    (OWNER, "large"),
+    (MEMBER, "commit"),
+    (THIRD, "hold"),
+    (OWNER, "commit"),
+    (MEMBER, "commit"),
+];
+
 /// The point from which on a process that takes over is the next owner.
 const LEADS: u64 = 100;
 
 /// The paths of `--kill-at-stores`.
-pub(super) const EACH: [Path; 18] = [
+pub(super) const EACH: [Path; 23] = [
     Path::of_member("joins", &[], &[(MEMBER, "open"), (MEMBER, "read")]),
     Path::of_member("reads", JOINED, &[(MEMBER, "read")]),
     Path::of_member("commits", JOINED, &[(MEMBER, "commit")]),
@@ -83,14 +98,55 @@ pub(super) const EACH: [Path; 18] = [
     Path::of_owner("owner_commits", JOINED, &[(OWNER, "commit")]),
     Path::of_owner("owner_checkpoints", LONG_LOG, &[(OWNER, "large"), (OWNER, "checkpoint")]),
     Path::of_owner("owner_leaves", JOINED, &[(OWNER, "close"), (MEMBER, "commit")]),
+    Path {
+        has_snapshot: true,
+        ..Path::of_owner("serves_a_commit_beside_a_snapshot", SNAPSHOT, &[(MEMBER, "commit")])
+    },
+    Path {
+        has_snapshot: true,
+        ..Path::of_owner("serves_a_read_beside_a_snapshot", SNAPSHOT, &[(MEMBER, "read"), (THIRD, "look")])
+    },
+    Path {
+        has_snapshot: true,
+        ..Path::of_owner(
+            "checkpoints_beside_a_snapshot",
+            SNAPSHOT,
+            &[(OWNER, "large"), (OWNER, "checkpoint in part"), (OWNER, "commit")],
+        )
+    },
+    Path {
+        has_snapshot: true,
+        without_owner: true,
+        lives: THIRD,
+        ..Path::of_member("takes_over_beside_a_snapshot", SNAPSHOT, &[(MEMBER, "commit")])
+    },
+    Path {
+        has_snapshot: true,
+        without_owner: true,
+        lives: THIRD,
+        ..Path::of_member(
+            "checkpoints_behind_a_snapshot",
+            SNAPSHOT,
+            &[(MEMBER, "checkpoint in part"), (MEMBER, "commit"), (MEMBER, "checkpoint in part")],
+        )
+    },
 ];
 
 impl Path {
     const fn of_member(name: &'static str, before: &'static [Told], traced: &'static [Told]) -> Path {
-        Path { name, killed: MEMBER, lives: OWNER, before, without_owner: false, traced, beside: None }
+        Path {
+            name,
+            killed: MEMBER,
+            lives: OWNER,
+            before,
+            without_owner: false,
+            traced,
+            beside: None,
+            has_snapshot: false,
+        }
     }
 
     const fn of_owner(name: &'static str, before: &'static [Told], traced: &'static [Told]) -> Path {
-        Path { name, killed: OWNER, lives: MEMBER, before, without_owner: false, traced, beside: None }
+        Path { killed: OWNER, lives: MEMBER, ..Path::of_member(name, before, traced) }
     }
 }
