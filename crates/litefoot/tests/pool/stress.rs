@@ -112,6 +112,8 @@ fn read_with_many_statements(vfs: &Vfs, path: &Path, over: &AtomicBool, seed: u6
     let mut random = Random::new(seed);
     until_over(over, || {
         if unless_busy(db.execute_batch("BEGIN; SELECT count(*) FROM t")).is_none() {
+            // What has begun goes on, also where its first statement was refused.
+            let _ = db.execute_batch("ROLLBACK");
             return false;
         }
         let sql = "SELECT id, version, body FROM t WHERE id >= ?1 ORDER BY id";
