@@ -4,6 +4,8 @@
 //! 1. A member holds a transaction back only where this process owns the database, and no journal, no log of SQLite's and no index takes part:
 //!    what it answers by itself is what the owner would answer.
 //! 2. A commit that has failed in any step leaves nothing behind for the next one.
+//! 3. Nobody is given the lock of a writer beside a journal. SQLite rolls a hot journal back unless somebody has that lock: it takes the journal for that
+//!    one's then.
 
 use super::{Answer, Served, place, unexpected};
 use crate::db::{HEADER_BYTES, VERSIONS_AT, page_bytes_in};
@@ -11,6 +13,7 @@ use crate::error::Result;
 use crate::ffi::codes::{
     SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_JOURNAL, SQLITE_OPEN_READWRITE,
 };
+use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
 use crate::files::group::protocol::{
     Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED, Seen,
@@ -30,9 +33,14 @@ impl Served {
             return Err(unexpected());
         };
         let (_, statement) = statement::decode(*said);
+        let shows = match statement.shows {
+            shows if shows == Shows::Always || self.has_no_companions()? => shows,
+            // It asks for the lock once SQLite has looked at what is there.
+            _ => Shows::Always,
+        };
         let main = self.main()?;
         main.note_statement(statement);
-        let is_reserved = main.begin_in_turn(statement.shows)?;
+        let is_reserved = main.begin_in_turn(shows)?;
         let reserved = if is_reserved { RESERVED } else { 0 };
         let moment = Moment { epoch: call.a, commits: call.b };
         let mut message = std::mem::take(&mut self.buffer);
@@ -136,7 +144,7 @@ impl Served {
     }
 
     /// True if SQLite would find neither a journal nor a log, and the file where it was.
-    fn has_no_companions(&self) -> Result<bool> {
+    pub(super) fn has_no_companions(&self) -> Result<bool> {
         if !self.database.db().has_its_name() {
             return Ok(false);
         }

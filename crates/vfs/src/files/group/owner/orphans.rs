@@ -77,6 +77,9 @@ impl Served {
     }
 
     fn give_locks(&mut self, said: &Said, orphan: Orphan) -> Result<Answer> {
+        if !self.has_no_companions()? {
+            return Err(lost());
+        }
         let main = self.main()?;
         main.lock(Level::Shared)?;
         if said.is_reserved {

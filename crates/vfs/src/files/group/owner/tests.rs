@@ -537,6 +537,7 @@ fn writers_take_their_turns_before_they_read() {
     assert_eq!(begin(&mut other, Moment::default(), Shows::Outcome).0, HOLDS | RESERVED);
 }
 
+mod journals;
 mod seats;
 mod shared_syncs;
 mod spills;
