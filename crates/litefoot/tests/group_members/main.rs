@@ -13,6 +13,7 @@
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
 //! | `requests` | a connection for each request |
+//! | `left_behind` | snapshots in WAL mode while strangers are there |
 //! | `snapshots` | snapshots in WAL mode whose owner is killed |
 //! | `spilling` | transactions that do not fit their caches, beside readers |
 //! | `strangers` | programs that do not belong to the group |
@@ -24,6 +25,7 @@ mod ends;
 mod heirs;
 mod kit;
 mod knocks;
+mod left_behind;
 mod reading;
 mod requests;
 mod seats;

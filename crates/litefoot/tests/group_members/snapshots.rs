@@ -7,21 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const ROWS: i64 = 2000;
+pub(crate) const ROWS: i64 = 2000;
 /// Changes each row, so that all have the same number.
-const CHANGE: &str = "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; \
+pub(crate) const CHANGE: &str = "BEGIN IMMEDIATE; UPDATE sums SET n = n + 1; \
      UPDATE t SET data = printf('%08d', (SELECT n FROM sums)) || substr(data, 9); COMMIT";
 /// The number of all rows, where that is one.
-const LOOK: &str =
+pub(crate) const LOOK: &str =
     "SELECT min(substr(data, 1, 8)), max(substr(data, 1, 8)), (SELECT n FROM sums), sum(length(data)) FROM t";
 /// Fails unless all rows have the first number.
-const IS_STILL: &str = "SELECT iif(min(substr(data, 1, 8)) = '00000000' AND max(substr(data, 1, 8)) = '00000000', 1, \
+pub(crate) const IS_STILL: &str = "SELECT iif(min(substr(data, 1, 8)) = '00000000' AND max(substr(data, 1, 8)) = '00000000', 1, \
      abs(-9223372036854775807 - 1)) FROM t";
 /// As much of the log goes to the file as readers let, who are waited for a moment.
-const CHECKPOINT: &str = "PRAGMA busy_timeout=20; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout=20000";
+pub(crate) const CHECKPOINT: &str =
+    "PRAGMA busy_timeout=20; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA busy_timeout=20000";
 
 /// A database of some hundred pages in WAL mode that nobody has open.
-fn database() -> (PathBuf, tempfile::TempDir) {
+pub(crate) fn database() -> (PathBuf, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let (path, _vfs, db) = create(&directory, "wal");
     db.execute_batch(&format!(
@@ -33,7 +34,7 @@ fn database() -> (PathBuf, tempfile::TempDir) {
 }
 
 /// The number of the snapshot.
-fn look(db: &Connection) -> litefoot::rusqlite::Result<i64> {
+pub(crate) fn look(db: &Connection) -> litefoot::rusqlite::Result<i64> {
     let found: (String, String, i64, i64) =
         db.query_row(LOOK, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
     let (least, most, number, bytes) = found;
@@ -43,16 +44,16 @@ fn look(db: &Connection) -> litefoot::rusqlite::Result<i64> {
 }
 
 /// An owner that is another process, and this process as a member that keeps no page in its cache.
-struct Group {
-    path: PathBuf,
-    owner: Option<Process>,
+pub(crate) struct Group {
+    pub(crate) path: PathBuf,
+    pub(crate) owner: Option<Process>,
     _vfs: litefoot::Vfs,
-    member: Connection,
+    pub(crate) member: Connection,
     _directory: tempfile::TempDir,
 }
 
 impl Group {
-    fn new() -> Group {
+    pub(crate) fn new() -> Group {
         let (path, directory) = database();
         let owner = Process::start("obey", &path, 1);
         let (vfs, member) = open(&path);
@@ -61,20 +62,20 @@ impl Group {
         Group { path, owner: Some(owner), _vfs: vfs, member, _directory: directory }
     }
 
-    fn owner(&mut self) -> &mut Process {
+    pub(crate) fn owner(&mut self) -> &mut Process {
         self.owner.as_mut().unwrap()
     }
 
-    fn kill_owner(&mut self) {
+    pub(crate) fn kill_owner(&mut self) {
         self.owner.take().unwrap().kill();
     }
 
-    fn run(&self, sql: &str) {
+    pub(crate) fn run(&self, sql: &str) {
         self.member.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
     /// Ends all connections, and looks by stock SQLite.
-    fn check(self, number: i64) {
+    pub(crate) fn check(self, number: i64) {
         let Group { path, owner, _vfs, member, _directory } = self;
         drop((owner, member, _vfs));
         check(&path, number);

@@ -21,8 +21,8 @@
 //!    seat of a member that has died.
 //! 2. A member announces slots in its seat, and then looks at the gate; who takes a slot exclusively closes the gate, and then looks at the
 //!    seats (`reader_gate`).
-//! 3. Slots are shared by a seat in the epoch of the memory that the member has. The epoch changes while the gate is closed, and nobody has
-//!    a slot: a member that has one finds the same memory until it gives that back.
+//! 3. Slots are shared by a seat in the epoch of the memory that the member has. The epoch changes while the gate is closed. A member that has a slot
+//!    keeps its memory until it gives the slot back, and nobody changes that memory meanwhile. Where the epoch has changed by then, it tells the owner.
 //! 4. A commit is promised before anybody can see it, and settled once it is durable. A member that finds more promised than settled asks
 //!    the owner, which waits.
 
@@ -263,6 +263,15 @@ impl<M: Words> Board<M> {
         if let Some(seat) = self.seat(seat) {
             seat.retract(seat.own() & !mask);
         }
+    }
+
+    /// The same at the end of a read. `false` where the owner has to be told: the memory has become another one since, and the slot may be locked on a
+    /// file.
+    pub fn end(&self, seat: usize, mask: u8, epoch: u64) -> bool {
+        let Some(seat) = self.seat(seat) else { return true };
+        // In this order: an owner that begins an epoch looks at the seats behind that.
+        seat.announce(seat.own() & !mask);
+        self.epoch() == epoch
     }
 
     /// The owner takes all slots from a seat.

@@ -115,6 +115,8 @@ pub(crate) struct SharedFrames {
     count: u32,
     /// Bytes of pages that the memory has room for.
     room: u64,
+    /// Set where they stay behind this.
+    is_left: bool,
 }
 
 impl SharedFrames {
@@ -133,6 +135,7 @@ impl SharedFrames {
             used: 0,
             count: 0,
             room: 0,
+            is_left: false,
         })
     }
 
@@ -214,6 +217,11 @@ impl SharedFrames {
         self.account();
     }
 
+    /// They stay as they are for those that read them, until nobody has the memory any more. The owner neither changes nor counts them.
+    pub fn leave(mut self) {
+        self.is_left = true;
+    }
+
     fn account(&mut self) {
         let pages = self.places as usize - self.free.len();
         self.reservation.set(pages * self.page_bytes);
@@ -227,7 +235,9 @@ impl SharedFrames {
 
 impl Drop for SharedFrames {
     fn drop(&mut self) {
-        self.clear();
+        if !self.is_left {
+            self.clear();
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! # Invariants
 //! 1. A member that has the memory of the present epoch sees what the owner sees at a region's address. Where the regions become a file's, or
 //!    memory again, an epoch begins (`group_board`): the member takes no slot before it has mapped the other memory.
-//! 2. Memory that nobody uses any more is replaced by new memory: whoever has mapped it by mistake sees nothing of it change.
+//! 2. Memory that the owner uses no more is replaced by new memory: whoever has mapped it, as a reader that goes on or by mistake, sees nothing of it
+//!    change.
 //! 3. A member's file is one of its own: with the DMS shared for as long as the member maps it, also where the owner has died, and without any
 //!    lock of the owner's. Slots that the member holds exclusively are locked by that file (`shm_file`).
 
@@ -196,11 +197,19 @@ impl WalIndexState {
         }
     }
 
-    /// The regions are other memory from now on. Nobody has a slot, and nobody gets one before this is done.
+    /// The regions are other memory from now on. Who has a slot keeps the memory before, and nobody gets one before this is done.
     pub(super) fn begin_epoch(&mut self) {
         if let Some(group) = &mut self.group {
             group.board.begin_epoch();
             group.members = 0;
+        }
+    }
+
+    /// The regions are the group's memory again, which has the same in it: they were a file's for a moment, and nobody has written.
+    pub(super) fn rejoin_memory(&mut self) {
+        if self.join_memory().is_err() {
+            self.begin_epoch();
+            self.end_group();
         }
     }
 

@@ -100,7 +100,8 @@ impl WalIndex {
         })
     }
 
-    /// The regions become the new file `path` as they are, beside readers. The slots that these share are locked on the file.
+    /// The regions become the new file `path` as they are, beside readers. The slots that these share are locked on the file. Members that share slots by
+    /// their seats keep the memory, which nobody changes from now on.
     ///
     /// No handle holds a slot exclusively, or gets one. No other process has the database open, or can open it now.
     ///
@@ -108,7 +109,7 @@ impl WalIndex {
     /// The regions are as they were, and no file's that has a name.
     pub fn share_as_it_is(&self, medium: &Arc<dyn Medium>, path: &Path) -> Result<()> {
         let mut state = self.state();
-        if state.file.is_some() || state.has_members() {
+        if state.file.is_some() {
             return Err(Error::Busy);
         }
         let mut file = ShmFile::create(medium, path)?;
@@ -117,12 +118,15 @@ impl WalIndex {
         let is_locked = file.share(state.shared_slots());
         let copied = if is_locked { state.copy_all(&file) } else { Err(Error::Busy) };
         if let Err(error) = copied.and_then(|()| state.map_all(&file)) {
+            state.rejoin_memory();
             self.on_file.store(false, Ordering::SeqCst);
             file.close(true);
             return Err(error);
         }
         state.file = Some(file);
         state.begin_epoch();
+        // Members that have left before the epoch began have told nobody.
+        state.give_back(u8::MAX);
         (state.checkpoint_sees, state.snapshots_from) = (0, 0);
         Ok(())
     }
@@ -133,8 +137,8 @@ impl WalIndex {
         self.on_file.store(false, Ordering::SeqCst);
         if let Some(file) = state.file.take() {
             file.close(true);
-            // The regions are what was the file.
-            state.end_group();
+            // Where there is no group the regions are what was the file.
+            state.rejoin_memory();
         }
     }
 

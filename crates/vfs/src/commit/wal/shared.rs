@@ -21,6 +21,11 @@ impl Wal {
         shared.map(|shared| frames.share(shared)).is_ok()
     }
 
+    /// Members that read just now have the frames as they are, also where this log is gone.
+    pub(crate) fn leave_frames(&self) {
+        self.frames.write().leave_shared();
+    }
+
     /// They ask for each frame from now on.
     pub(crate) fn unshare_frames(&self) {
         self.frames.write().unshare();

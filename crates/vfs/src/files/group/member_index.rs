@@ -44,7 +44,7 @@ pub(super) struct MemberIndex {
     /// True if it has the write slot, and SQLite has not asked for it yet.
     has_turn: bool,
     /// The epoch of the memory.
-    epoch: u64,
+    pub(super) epoch: u64,
     /// The memory, and its regions, under the addresses that SQLite knows.
     memory: Option<Arc<NamelessMemory>>,
     regions: Vec<Region>,
@@ -338,7 +338,8 @@ impl MemberFile {
     pub(super) fn unlock_slots(&mut self, first: usize, count: usize) -> Result<()> {
         let bits = mask(first, count);
         if self.index.seated & bits == bits {
-            return self.end_by_seat(bits);
+            let is_heard = self.give_back_by_seat(first, count, bits);
+            return self.end_by_seat(bits).and(is_heard);
         }
         self.index.shared &= !bits;
         if (self.index.shared | self.index.seated) >> READ_SLOTS == 0 {
@@ -378,9 +379,6 @@ impl MemberFile {
     }
 
     fn end_by_seat(&mut self, bits: u8) -> Result<()> {
-        if let Some((board, seat)) = self.channel.board() {
-            board.unshare(seat, bits);
-        }
         self.index.seated &= !bits;
         if self.index.seated == 0 {
             self.link.wal_reads.lock().end();

@@ -35,6 +35,7 @@
 //! | `member_index` | its wal-index, and what goes without a message |
 //! | `held_txn` | its rollback-journal transaction, which the owner hears of when it commits |
 //! | `wal_reads` | what it reads without a message in WAL mode |
+//! | `left_behind` | its snapshots in WAL mode while strangers are there |
 //! | `kept_pages` | the pages that it keeps between transactions |
 //! | `read_ahead` | how many pages it asks for at once |
 //! | `lent_pages` | the pages that it reads from the owner's open file |
@@ -58,6 +59,7 @@ pub(crate) mod hostile;
 mod joining;
 mod kept_pages;
 mod knocking;
+mod left_behind;
 mod lent_pages;
 pub(crate) mod link;
 pub(crate) mod member_companion;

@@ -8,7 +8,7 @@
 //! 1. The end of the stream without a close is the death of the member: what it had is given back, and its transaction has never been,
 //!    unless it was complete (`MainFile::abandon`).
 //! 2. A member that has the index of another epoch (`sync/wal_index_group`) gets no slot: its stream ends where it begins a transaction, and it
-//!    comes anew.
+//!    comes anew. One that has a snapshot reads on with that (`left_behind`).
 //! 3. What a member sends is checked: it may have been written by another program of the same user.
 
 use crate::db::Companion;
@@ -175,13 +175,19 @@ impl Served {
             return None;
         }
         let may_be_old = matches!(call.operation, Operation::ShmLock | Operation::TakeTurn);
-        if may_be_old && self.has_old_index() {
+        // Before the call, which may take a slot.
+        let has_snapshot = call.operation == Operation::ShmLock && self.has_snapshot();
+        if may_be_old && self.has_old_index() && !has_snapshot {
             return None;
         }
-        let result = self.answer(call);
+        let is_left_behind = has_snapshot && self.has_old_index();
+        let mut result = if is_left_behind { Err(Error::Busy) } else { self.answer(call) };
         // Strangers may have come, or left, while the call has waited.
-        if may_be_old && self.has_old_index() {
-            return None;
+        if may_be_old && !is_left_behind && self.has_old_index() {
+            if !has_snapshot {
+                return None;
+            }
+            result = self.refuse_left_behind(call, result);
         }
         Stats::add(&self.database.db().counters().member_calls, u64::from(wants_reply));
         self.note_busy();
@@ -513,6 +519,7 @@ fn sleep(time: Duration) -> bool {
 }
 
 mod held;
+mod left_behind;
 mod lending;
 mod newcomers;
 mod orphans;

@@ -5,7 +5,8 @@
 //! message. But a frame that counts does not change (`sync/shared_frames`), and the file changes by checkpoints only.
 //!
 //! # Invariants
-//! 1. Only a transaction that reads by the memory of its owner finds something here: the owner owns the database as long as it lasts.
+//! 1. Only a transaction that reads by the memory of its owner finds something here. The owner owns the database as long as it lasts, or has left it behind
+//!    (`left_behind`).
 //! 2. A frame is read here where it counts in the snapshot of the transaction, or is one that the transaction has published.
 //! 3. Where the owner has died the frames are as they were, and pages of the file are read by a guardian (`wal_orphan`).
 //! 4. A page of the file is kept with the number of checkpoints that had begun when it was read, where none was under way. It is void as soon as
@@ -135,7 +136,9 @@ impl MemberFile {
             return Ok(());
         }
         let ends = (&*self.link, &*self.channel);
-        if self.channel.borrowing.read(ends, Reading::Slot, number, buf, offset) {
+        let is_read =
+            !self.is_left_behind() && self.channel.borrowing.read(ends, Reading::Slot, number, buf, offset);
+        if is_read && !self.is_left_behind() {
             return Ok(());
         }
         let page_bytes = buf.len();

@@ -5,7 +5,8 @@
 //! So a change takes these along, and waits for nobody but those that write to the file or the log.
 //! In a rollback-journal mode a reader sees what was committed last, and nothing else: once everything is home that is the
 //! file. The lock that the reader has in memory is taken on the file. In WAL mode a reader sees a snapshot. Its frames are in SQLite's
-//! log and not in the redo log, so the log becomes a file as SQLite wrote it, and so does the wal-index.
+//! log and not in the redo log, so the log becomes a file as SQLite wrote it, and so does the wal-index. Members of a group that read by their seats are left
+//! behind with the index that they have: no change of that concerns their snapshots.
 //!
 //! # Order
 //! 1. Everything committed goes home, durably, while the owner lock keeps all others out.
@@ -45,9 +46,10 @@ const LARGEST_LOG: u64 = 64 << 20;
 /// The time for which the readers of one in between are waited for: without them nothing is copied.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// True if a log of so many bytes is to be copied, when another process has waited for so long.
-fn may_copy(log_bytes: u64, waited: Duration) -> bool {
-    log_bytes <= SMALL_LOG || (log_bytes <= LARGEST_LOG && waited >= PATIENCE)
+/// True if a log of so many bytes is to be copied, when another process has waited for so long. Where members read by their seats, most of them have ended
+/// a moment later.
+fn may_copy(log_bytes: u64, members_read: bool, waited: Duration) -> bool {
+    log_bytes <= LARGEST_LOG && (waited >= PATIENCE || log_bytes <= SMALL_LOG && !members_read)
 }
 
 /// What is taken along.
@@ -100,10 +102,6 @@ fn look_inside(
     (handles, is_free): (Inside, bool),
     waited: Duration,
 ) -> Result<Option<Carried>> {
-    if database.wal_index.has_members() && !is_free {
-        // One that reads has the memory under addresses of its own. The others map the file before they read again.
-        return Ok(None);
-    }
     let wal = database.wal();
     let by_slots = database.wal_index.is_used() || wal.is_some();
     let is_plain = !tier::is_in_use(&database.db);
@@ -115,7 +113,9 @@ fn look_inside(
     let may_stay = handles.are_idle && is_plain && database.is_owned() && !has_failed;
     let Some(wal) = wal.filter(|_| may_stay) else { return Ok(None) };
     let log = database.wal_index.indexed_log(wal.freed_below());
-    Ok(log.filter(|log| may_copy(wal.file_bytes(log.frames), waited)).map(Carried::Snapshots))
+    let members_read = database.wal_index.is_shared_by_members();
+    let may_copy = |log: &IndexedLog| may_copy(wal.file_bytes(log.frames), members_read, waited);
+    Ok(log.filter(may_copy).map(Carried::Snapshots))
 }
 
 /// Everything is in files that stock SQLite understands.
@@ -171,6 +171,9 @@ fn let_others_in_beside_snapshots(
     }
     // First of all: a reader that asks for the log from now on finds the file.
     enter(database);
+    if database.wal_index.is_shared_by_members() {
+        wal.leave_frames();
+    }
     handover::forget_copies(database);
     // It is void, durably: what it had is in the other files. One that stays is in the way of nobody.
     let _ = take_over::remove_commit_log(db);
@@ -181,9 +184,9 @@ fn let_others_in_beside_snapshots(
 
 #[cfg(test)]
 impl OpenDatabase {
-    /// Others are let in, beside whatever may stay inside; `false` where something may not.
+    /// Others that have waited are let in, beside whatever may stay inside; `false` where something may not.
     pub(crate) fn leave_of_test(&self) -> bool {
-        leave(self, Duration::ZERO)
+        leave(self, PATIENCE)
     }
 }
 
@@ -291,15 +294,17 @@ mod tests {
     #[test]
     fn a_large_log_is_copied_only_where_its_readers_stay() {
         let (short, long) = (Duration::from_millis(10), Duration::from_millis(60));
-        for (bytes, waited, expected) in [
-            (0, short, true),
-            (SMALL_LOG, short, true),
-            (SMALL_LOG + 1, short, false),
-            (SMALL_LOG + 1, PATIENCE, true),
-            (LARGEST_LOG, long, true),
-            (LARGEST_LOG + 1, long, false),
+        for (bytes, members_read, waited, expected) in [
+            (0, false, short, true),
+            (0, true, short, false),
+            (0, true, PATIENCE, true),
+            (SMALL_LOG, false, short, true),
+            (SMALL_LOG + 1, false, short, false),
+            (SMALL_LOG + 1, false, PATIENCE, true),
+            (LARGEST_LOG, true, long, true),
+            (LARGEST_LOG + 1, false, long, false),
         ] {
-            assert_eq!(may_copy(bytes, waited), expected, "{bytes} {waited:?}");
+            assert_eq!(may_copy(bytes, members_read, waited), expected, "{bytes} {members_read} {waited:?}");
         }
     }
 }

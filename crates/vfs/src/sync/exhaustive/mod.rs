@@ -9,6 +9,7 @@
 
 mod epochs;
 mod file_seats;
+mod left_behind;
 mod promises;
 mod queue;
 mod seats;

@@ -24,6 +24,11 @@ impl WalFrames {
         self.shared = None;
     }
 
+    /// Those that are shared stay so behind this log, for readers that go on.
+    pub fn leave_shared(&mut self) {
+        self.shared.take().into_iter().for_each(SharedFrames::leave);
+    }
+
     /// True if members read frames in that memory.
     pub fn are_shared_in(&self, memory: &Arc<NamelessMemory>) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.are_in(memory))

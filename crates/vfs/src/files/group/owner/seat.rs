@@ -56,6 +56,8 @@ impl Served {
                 board.clear(seat);
             }
             self.database.wal_index().leave_member(memory.epoch);
+            // Where it was left behind its slot is locked on a file.
+            self.database.wal_index().trim();
         }
     }
 

@@ -538,6 +538,7 @@ fn writers_take_their_turns_before_they_read() {
 }
 
 mod journals;
+mod left_behind;
 mod seats;
 mod shared_syncs;
 mod spills;

@@ -1,6 +1,7 @@
 //! Readers that stay inside while an index is shared, and where it is not shared after all.
 
 use super::*;
+use crate::sync::group_board::Board;
 
 /// An owner whose first handle reads by a slot, beside an idle one.
 fn reading(slot: usize) -> Process {
@@ -122,4 +123,113 @@ fn an_index_is_others_only_where_it_is_whole_and_nobody_writes() {
     assert_eq!(log(&owner), None, "unmade");
     assert!(owner.lock(0, WRITE_SLOT, true));
     assert_eq!(owner.index.while_nobody_writes(|_| ()), None);
+}
+
+/// A group's index of so many regions, of which a member shares a slot by its seat.
+fn read_by_a_member(regions: usize, slot: usize) -> (Process, Arc<Board>, usize) {
+    let owner = reading(slot);
+    let board = owner.index.while_nobody_writes(|_| owner.index.begin_group()).unwrap().unwrap();
+    owner.region(regions - 1, true).unwrap();
+    owner.handles[0].unshare(u8::MAX);
+    let seat = owner.index.take_seat().unwrap();
+    board.set_open(true);
+    assert!(board.share(seat, 1 << slot, board.epoch(), true));
+    (owner, board, seat)
+}
+
+#[test]
+fn a_member_that_reads_by_its_seat_is_left_behind_with_its_slot_and_its_memory() {
+    for dies in [false, true] {
+        on_both(|medium, path| {
+            let slot = READ_SLOTS + 1;
+            let (owner, board, seat) = read_by_a_member(3, slot);
+            let mut held = owner.index.register();
+            let joined = owner.index.join_member(&mut held).unwrap();
+            let mut members = Region::new(REGION).unwrap();
+            members.join(&joined.memory, 0).unwrap();
+            share_as_it_is(&owner, &medium, path).unwrap();
+            let mut other = Process::joining(&medium, path);
+            other.region(2, false).unwrap();
+            assert!(!other.lock(0, slot, true), "the member's mark must stay");
+            other.set(LAST_FRAME_WORD, 10);
+            assert_eq!(owner.word(LAST_FRAME_WORD), 10);
+            // SAFETY: a region is far larger.
+            let seen = unsafe { members.word(LAST_FRAME_WORD) }.load(Ordering::SeqCst);
+            assert_eq!(seen, 9, "nobody changes what the member has");
+            if dies {
+                owner.index.leave_seat(seat);
+            } else {
+                assert!(!board.end(seat, 1 << slot, joined.epoch), "the owner has to be told");
+            }
+            assert!(!other.lock(0, slot, true));
+            owner.index.trim();
+            assert!(other.lock(0, slot, true));
+        });
+    }
+}
+
+#[test]
+fn an_index_of_a_group_that_is_not_shared_after_all_is_the_groups_as_before() {
+    let medium = SimMedium::new();
+    let (there, path): (Arc<dyn Medium>, _) = (Arc::new(medium.clone()), Path::new("/a.db-shm"));
+    let slot = READ_SLOTS + 1;
+    let (owner, board, seat) = read_by_a_member(3, slot);
+    let is_the_groups = |value| {
+        let mut held = owner.index.register();
+        let joined = owner.index.join_member(&mut held).unwrap();
+        let mut members = Region::new(REGION).unwrap();
+        members.join(&joined.memory, 0).unwrap();
+        owner.set(LAST_FRAME_WORD, value);
+        // SAFETY: a region is far larger.
+        assert_eq!(unsafe { members.word(LAST_FRAME_WORD) }.load(Ordering::SeqCst), value);
+        assert!(!joined.is_file);
+    };
+    medium.set_faults(Faults::full_at(medium.used_bytes()));
+    assert!(share_as_it_is(&owner, &there, path).is_err());
+    medium.set_faults(Faults::default());
+    is_the_groups(10);
+    for value in [11, 12] {
+        share_as_it_is(&owner, &there, path).unwrap();
+        owner.index.keep_as_it_is();
+        is_the_groups(value);
+        assert!(owner.index.is_shared_by(seat));
+    }
+    assert!(!board.end(seat, 1 << slot, 0));
+}
+
+/// The owner looks at the seats before the new epoch, which the member looks at behind its end: one of them sees the other.
+#[test]
+fn a_member_that_ends_its_read_while_the_index_is_copied_keeps_nobody_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.db-shm");
+    let (medium, slot): (Arc<dyn Medium>, _) = (Arc::new(OsMedium), READ_SLOTS + 1);
+    let mut untold = 0;
+    for _ in 0..if cfg!(miri) { 1 } else { 40 } {
+        let (owner, board, seat) = read_by_a_member(200, slot);
+        let epoch = board.epoch();
+        let is_told = std::thread::scope(|scope| {
+            let member = scope.spawn(|| {
+                // Once the slot is locked on the file.
+                let locked = |file: &Arc<dyn litefoot_storage::file::File>| {
+                    file.is_locked(120 + slot as u64, 1, litefoot_storage::file::RangeLock::Exclusive)
+                        .unwrap()
+                };
+                loop {
+                    let there = medium.identity(&path).unwrap().is_some();
+                    let file = there.then(|| medium.open(&path, FileKind::WalIndex, OpenMode::ReadWrite));
+                    if file.and_then(std::result::Result::ok).is_some_and(|file| locked(&file)) {
+                        return board.end(seat, 1 << slot, epoch);
+                    }
+                }
+            });
+            share_as_it_is(&owner, &medium, &path).unwrap();
+            member.join().unwrap()
+        });
+        untold += u32::from(is_told);
+        let mut other = Process::joining(&medium, &path);
+        other.region(0, false).unwrap();
+        assert_eq!(other.lock(0, slot, true), is_told, "nobody tells the owner");
+        medium.delete(&path).unwrap();
+    }
+    assert!(untold > 0, "each copy was over before");
 }
