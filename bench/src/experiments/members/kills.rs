@@ -230,15 +230,21 @@ fn has_stranger(seed: u64) -> bool {
     seed / MODES.len() as u64 % 2 == 1
 }
 
-/// Stock SQLite comes, looks and leaves, until the end: how often, or what it found wrong.
+/// Stock SQLite comes, looks and leaves, until the end: how often, or what it found wrong. Now and then it writes, or makes a checkpoint.
 fn visit(directory: &Path, seed: u64, end: &AtomicBool) -> std::result::Result<u64, String> {
     let (mut random, mut visits) = (fastrand::Rng::with_seed(seed), 0);
     while !end.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_micros(random.u64(..VISIT_PAUSE_US)));
-        let ask = || {
+        let mut ask = || {
             let db = open_stock(&directory.join(DATABASE))?;
             db.busy_timeout(process::BUSY_TIMEOUT)?;
-            db.query_row(TORN, [], |row| row.get::<_, i64>(0))
+            let torn = db.query_row(TORN, [], |row| row.get::<_, i64>(0))?;
+            match random.u8(..8) {
+                0 => db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?,
+                1 => db.execute_batch("UPDATE v SET balance = -balance")?,
+                _ => {}
+            }
+            Ok(torn)
         };
         match ask() {
             Ok(0) => visits += 1,

@@ -34,6 +34,9 @@ const BALANCE_ROWS: u64 = 3000;
 const READ_EACH: i64 = 16;
 const CHANGE_EACH: i64 = 80;
 
+/// The longest time for which such a reader holds its snapshot.
+const MOST_HELD_MS: u64 = 150;
+
 /// Where processes are killed, every other one opens a connection for so many transactions.
 const CONNECT_EACH: i64 = 3;
 
@@ -216,7 +219,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
             db = open_beside_stops(|| connect(vfs.as_ref(), &database))?;
         }
         let done = if plan.time.is_none() && n % READ_EACH == 1 {
-            read_balances(&db)?
+            read_balances(&db, Duration::from_millis(random.u64(..=MOST_HELD_MS)))?
         } else if plan.time.is_none() && n % CHANGE_EACH == 0 {
             // 3 MB of pages, more than SQLite keeps. The sum stays 0, and that of two moments does not.
             db.execute_batch(&format!(
@@ -277,14 +280,26 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
     std::fs::write(result(&plan.directory, writer), line).map_err(text)
 }
 
-/// Reads all balances, in a transaction of its own; the outer error is a sum that no transaction has left.
-fn read_balances(db: &Connection) -> Result<rusqlite::Result<()>, String> {
-    let read = db.execute_batch("PRAGMA cache_size=20");
-    match read
-        .and_then(|()| db.query_row("SELECT sum(balance) FROM v", [], |row| row.get::<_, Option<i64>>(0)))
-    {
-        Ok(None | Some(0)) => Ok(Ok(())),
-        Ok(Some(sum)) => Err(format!("the balances are {sum}: pages of several moments")),
+/// The sum of all balances, and a number that each change of two of them changes.
+const LOOK: &str = "SELECT coalesce(sum(balance), 0), coalesce(sum(balance * id), 0) FROM v";
+
+/// Reads all balances twice in one transaction, so long apart; the outer error is a sum that no transaction has left, or another snapshot.
+fn read_balances(db: &Connection, held: Duration) -> Result<rusqlite::Result<()>, String> {
+    let look = || db.query_row(LOOK, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+    let read = || {
+        db.execute_batch("PRAGMA cache_size=20; BEGIN")?;
+        let first = look()?;
+        std::thread::sleep(held);
+        let second = look()?;
+        db.execute_batch("COMMIT")?;
+        Ok((first, second))
+    };
+    match read() {
+        Ok((first, second)) if first != second => {
+            Err(format!("{first:?}, and then {second:?}: not one snapshot"))
+        }
+        Ok(((0, _), _)) => Ok(Ok(())),
+        Ok(((sum, _), _)) => Err(format!("the balances are {sum}: pages of several moments")),
         Err(error) => Ok(Err(error)),
     }
 }

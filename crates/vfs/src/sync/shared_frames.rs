@@ -115,8 +115,6 @@ pub(crate) struct SharedFrames {
     count: u32,
     /// Bytes of pages that the memory has room for.
     room: u64,
-    /// Set where they stay behind this.
-    is_left: bool,
 }
 
 impl SharedFrames {
@@ -135,7 +133,6 @@ impl SharedFrames {
             used: 0,
             count: 0,
             room: 0,
-            is_left: false,
         })
     }
 
@@ -217,11 +214,6 @@ impl SharedFrames {
         self.account();
     }
 
-    /// They stay as they are for those that read them, until nobody has the memory any more. The owner neither changes nor counts them.
-    pub fn leave(mut self) {
-        self.is_left = true;
-    }
-
     fn account(&mut self) {
         let pages = self.places as usize - self.free.len();
         self.reservation.set(pages * self.page_bytes);
@@ -235,9 +227,7 @@ impl SharedFrames {
 
 impl Drop for SharedFrames {
     fn drop(&mut self) {
-        if !self.is_left {
-            self.clear();
-        }
+        self.clear();
     }
 }
 

@@ -10,6 +10,7 @@
 
 use crate::error::{Error, Result};
 use crate::sync::group_board::Board;
+use crate::sync::shared_frames::SharedFrames;
 use crate::sync::slot_gates::{Gates, Seats};
 use crate::sync::wal_index::{COPY_WORDS, HeldSlots, READ_SLOTS, WalIndex, WalIndexState};
 use crate::sync::wal_index_region::Region;
@@ -20,12 +21,12 @@ use std::sync::atomic::Ordering;
 /// The memory of a group's wal-index.
 pub(super) struct GroupMemory {
     memory: Arc<NamelessMemory>,
-    /// Connections of members that have the memory of this epoch.
-    members: usize,
     /// Set where there is no memory any more.
     is_over: bool,
     board: Arc<Board>,
     seats: Seats,
+    /// The frames of a log that is gone, while members that were left behind read it.
+    frames: Option<SharedFrames>,
 }
 
 /// The memory of the wal-index, as a member has it.
@@ -93,7 +94,7 @@ impl WalIndex {
         if state.users == 0 {
             self.expect_members();
         }
-        state.group = Some(GroupMemory { memory, members: 0, is_over: false, board: board.clone(), seats });
+        state.group = Some(GroupMemory { memory, is_over: false, board: board.clone(), seats, frames: None });
         if is_memory && let Err(error) = state.join_memory() {
             // The regions have the same in them, wherever they lie.
             state.end_group();
@@ -125,34 +126,28 @@ impl WalIndex {
         Gates::new(&self.exclusive, group.as_ref().map(|group| (&*group.board, group.seats.count())))
     }
 
-    /// A member, whose handle holds no slot, gets the memory, or the file that the regions are; it has it until [`WalIndex::leave_member`].
+    /// A member, whose handle holds no slot, gets the memory, or the file that the regions are.
     /// `None` where there is none.
     pub(crate) fn join_member(&self, held: &mut HeldSlots) -> Option<MembersMemory> {
-        let mut state = self.state();
+        let state = self.state();
         let file = match &state.file {
             Some(file) => Some(Arc::new(file.for_member()?)),
             None => None,
         };
-        let group = state.group.as_mut().filter(|group| !group.is_over)?;
-        group.members += 1;
+        let group = state.group.as_ref().filter(|group| !group.is_over)?;
         held.member.clone_from(&file);
         let is_file = file.is_some();
         let memory = file.unwrap_or_else(|| group.memory.clone());
         Some(MembersMemory { memory, is_file, epoch: group.board.epoch() })
     }
 
-    /// A member has unmapped the memory of an epoch, or is gone.
-    pub fn leave_member(&self, epoch: u64) {
-        if let Some(group) = &mut self.state().group
-            && group.board.epoch() == epoch
-        {
-            group.members = group.members.saturating_sub(1);
+    /// The log of these frames is a file from now on: they stay while members read by their seats that were left behind.
+    pub(crate) fn keep_frames(&self, frames: SharedFrames) {
+        let mut state = self.state();
+        if let Some(group) = &mut state.group {
+            group.frames = Some(frames);
         }
-    }
-
-    /// Tells whether members have the memory.
-    pub fn has_members(&self) -> bool {
-        self.state().has_members()
+        state.forget_unread_frames();
     }
 
     /// Tells whether a member reads by its seat.
@@ -180,14 +175,17 @@ impl WalIndex {
 }
 
 impl WalIndexState {
-    /// Tells whether members have the memory.
-    pub(super) fn has_members(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| group.members > 0)
-    }
-
     /// The slots that members share by their seats.
     pub(super) fn shared_by_members(&self) -> u8 {
         self.group.as_ref().map_or(0, |group| group.board.shared_slots(group.seats.count()))
+    }
+
+    /// Forgets frames of a log that is gone, where nobody reads them any more.
+    pub(super) fn forget_unread_frames(&mut self) {
+        let is_read = self.shared_by_members() != 0;
+        if let Some(group) = self.group.as_mut().filter(|_| !is_read) {
+            group.frames = None;
+        }
     }
 
     /// A checkpoint may write to the database file from now on.
@@ -201,7 +199,6 @@ impl WalIndexState {
     pub(super) fn begin_epoch(&mut self) {
         if let Some(group) = &mut self.group {
             group.board.begin_epoch();
-            group.members = 0;
         }
     }
 
@@ -291,7 +288,7 @@ mod tests {
         index.begin_group().unwrap();
         index.join(|| Ok::<_, Error>(())).unwrap();
         let owners = [0, 1].map(|number| index.map(number, BYTES, true).unwrap().unwrap());
-        let MembersMemory { memory, epoch, .. } = index.join_member(&mut members_slots).unwrap();
+        let MembersMemory { memory, .. } = index.join_member(&mut members_slots).unwrap();
         let mut members = Region::new(BYTES).unwrap();
         members.join(&memory, BYTES as u64).unwrap();
         // SAFETY: regions of this test's own.
@@ -301,11 +298,6 @@ mod tests {
             members.at(101).as_ptr().write(8);
             assert_eq!(owners[1].as_ptr().add(101).read(), 8);
         }
-        assert!(index.has_members());
-        index.leave_member(epoch + 1);
-        assert!(index.has_members(), "that was another's");
-        index.leave_member(epoch);
-        assert!(!index.has_members());
         let mut held = index.register();
         index.leave(&mut held, false);
         index.join(|| Ok::<_, Error>(())).unwrap();

@@ -335,6 +335,7 @@ impl WalIndexState {
     /// Unlocks those of the slots on the file that no handle shares.
     fn give_back(&mut self, mask: u8) {
         let still_shared = self.shared_slots();
+        self.forget_unread_frames();
         let Some(file) = &mut self.file else { return };
         let given_back = file.shared() & mask & !still_shared;
         if given_back != 0 {

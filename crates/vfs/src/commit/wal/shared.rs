@@ -21,9 +21,9 @@ impl Wal {
         shared.map(|shared| frames.share(shared)).is_ok()
     }
 
-    /// Members that read just now have the frames as they are, also where this log is gone.
-    pub(crate) fn leave_frames(&self) {
-        self.frames.write().leave_shared();
+    /// The frames that members read, which may outlive this log.
+    pub(crate) fn take_frames(&self) -> Option<SharedFrames> {
+        self.frames.write().take_shared()
     }
 
     /// They ask for each frame from now on.

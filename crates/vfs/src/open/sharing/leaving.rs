@@ -171,9 +171,7 @@ fn let_others_in_beside_snapshots(
     }
     // First of all: a reader that asks for the log from now on finds the file.
     enter(database);
-    if database.wal_index.is_shared_by_members() {
-        wal.leave_frames();
-    }
+    wal.take_frames().into_iter().for_each(|frames| database.wal_index.keep_frames(frames));
     handover::forget_copies(database);
     // It is void, durably: what it had is in the other files. One that stays is in the way of nobody.
     let _ = take_over::remove_commit_log(db);

@@ -24,9 +24,9 @@ impl WalFrames {
         self.shared = None;
     }
 
-    /// Those that are shared stay so behind this log, for readers that go on.
-    pub fn leave_shared(&mut self) {
-        self.shared.take().into_iter().for_each(SharedFrames::leave);
+    /// Gives the frames up that are shared: they may outlive this log, for readers that go on.
+    pub fn take_shared(&mut self) -> Option<SharedFrames> {
+        self.shared.take()
     }
 
     /// True if members read frames in that memory.

@@ -51,11 +51,10 @@ impl Served {
     }
 
     pub(super) fn leave_memory(&mut self) {
-        if let Some(memory) = self.memory.take() {
+        if self.memory.take().is_some() {
             if let (Some(board), Some(seat)) = (self.database.board(), self.seat) {
                 board.clear(seat);
             }
-            self.database.wal_index().leave_member(memory.epoch);
             // Where it was left behind its slot is locked on a file.
             self.database.wal_index().trim();
         }

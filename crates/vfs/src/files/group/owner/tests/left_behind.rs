@@ -91,13 +91,13 @@ fn a_snapshot_that_is_left_behind_keeps_its_slot_its_log_and_its_frames_until_it
         assert!(group.frames.read(group.salts, 1, &mut page) && page == [7; PAGE]);
         if dies {
             std::mem::replace(&mut group.reader, idle).0.end();
-            assert!(group.is_free(SLOT));
         } else {
             assert!(!group.end_by_seat(), "the owner has to be told");
             assert!(!group.is_free(SLOT), "it was not told");
             group.reader.main(Operation::ShmUnlock, SLOT as u64, 1);
-            assert!(group.is_free(SLOT));
         }
+        assert!(group.is_free(SLOT));
+        assert!(!group.frames.read(group.salts, 1, &mut page), "nobody reads them any more");
     }
 }
 
