@@ -1,6 +1,6 @@
 //! Members that hold snapshots in WAL mode while strangers come: nobody is refused whom stock SQLite would not refuse.
 
-use crate::kit::{Process, await_owned, count};
+use crate::kit::{Process, await_owned, calls, count, open};
 use crate::snapshots::{CHANGE, CHECKPOINT, Group, LOOK, ROWS, database, look};
 use litefoot::rusqlite::{Connection, ErrorCode};
 use std::path::Path;
@@ -148,6 +148,25 @@ fn members_that_are_left_behind_and_die_are_in_nobodys_way() {
     group.run(CHANGE);
     drop(stranger);
     group.check(3);
+}
+
+/// Only its owner, which has its slot, knows for how long the file is kept.
+#[test]
+fn a_member_that_is_left_behind_asks_for_pages_of_the_file_and_reads_the_log_in_memory() {
+    let (path, _directory) = database();
+    let (_vfs, owner) = open(&path);
+    let mut member = Process::start("obey", &path, 1);
+    // Two tables, of which the second is in the log.
+    owner.execute_batch("CREATE TABLE u AS SELECT n, data FROM t LIMIT 500").unwrap();
+    let [of_file, of_log] = ["t", "u"].map(|table| format!("SELECT sum(length(data)) FROM {table}"));
+    ["PRAGMA cache_size=10", "BEGIN", &of_file, &of_log].iter().for_each(|sql| member.run(sql));
+    let mut asks = |sql: &str| calls(&owner, || member.run(sql));
+    let before = [&of_file, &of_log].map(|sql| asks(sql));
+    let stranger = stranger(&path);
+    assert_eq!(count(&stranger), ROWS);
+    let behind = [&of_file, &of_log].map(|sql| asks(sql));
+    assert!(before == [0, 0] && behind[0] > 10 && behind[1] < 5, "{before:?}, and then {behind:?}");
+    drop(stranger);
 }
 
 /// What it needs may be in memory. Otherwise nobody keeps strangers from writing it.

@@ -136,8 +136,8 @@ impl MemberFile {
             return Ok(());
         }
         let ends = (&*self.link, &*self.channel);
-        let is_read =
-            !self.is_left_behind() && self.channel.borrowing.read(ends, Reading::Slot, number, buf, offset);
+        let is_read = self.channel.borrowing.read(ends, Reading::Slot, number, buf, offset);
+        // Behind the read.
         if is_read && !self.is_left_behind() {
             return Ok(());
         }
