@@ -47,6 +47,8 @@ pub(crate) fn look(db: &Connection) -> litefoot::rusqlite::Result<i64> {
 pub(crate) struct Group {
     pub(crate) path: PathBuf,
     pub(crate) owner: Option<Process>,
+    /// The next owner, where that is another process.
+    heir: Option<Process>,
     _vfs: litefoot::Vfs,
     pub(crate) member: Connection,
     _directory: tempfile::TempDir,
@@ -59,7 +61,7 @@ impl Group {
         let (vfs, member) = open(&path);
         member.execute_batch("PRAGMA cache_size=10").unwrap();
         assert!(look(&member).unwrap() == 0 && owner.has_open(&path));
-        Group { path, owner: Some(owner), _vfs: vfs, member, _directory: directory }
+        Group { path, owner: Some(owner), heir: None, _vfs: vfs, member, _directory: directory }
     }
 
     pub(crate) fn owner(&mut self) -> &mut Process {
@@ -76,8 +78,8 @@ impl Group {
 
     /// Ends all connections, and looks by stock SQLite.
     pub(crate) fn check(self, number: i64) {
-        let Group { path, owner, _vfs, member, _directory } = self;
-        drop((owner, member, _vfs));
+        let Group { path, owner, heir, _vfs, member, _directory } = self;
+        drop((owner, heir, member, _vfs));
         check(&path, number);
     }
 }
@@ -240,7 +242,11 @@ fn snapshots_come_before_the_first_checkpoint() {
 #[test]
 fn a_snapshot_that_comes_too_late_fails() {
     type Meanwhile = fn(&mut Group);
-    let cases: [(&str, Meanwhile); 3] = [
+    let cases: [(&str, Meanwhile); 4] = [
+        ("the next owner has written to the file, and has died as well", |group| {
+            let heir = group.heir.take().unwrap();
+            heir.kill();
+        }),
         ("a checkpoint has begun", |group| group.run(CHECKPOINT)),
         ("a stranger has come and gone", |group| {
             let stranger = Connection::open(&group.path).unwrap();
@@ -256,12 +262,23 @@ fn a_snapshot_that_comes_too_late_fails() {
     for (what, meanwhile) in cases {
         let mut group = Group::new();
         let mut late = Process::start("obey", &group.path, 2);
+        let mut heir = Process::start("obey", &group.path, 3);
+        heir.run("SELECT count(*) FROM t");
         ["PRAGMA cache_size=10", "BEGIN", LOOK].iter().for_each(|sql| late.run(sql));
         group.owner().run(CHANGE);
         signal(&late, "-STOP");
-        group.kill_owner();
+        if what.starts_with("the next owner") {
+            // This process has no reason to be it.
+            group.kill_owner();
+            [LOOK, CHECKPOINT].iter().for_each(|sql| heir.run(sql));
+            group.heir = Some(heir);
+        } else {
+            heir.end();
+            group.kill_owner();
+        }
         assert_eq!(look(&group.member).unwrap(), 1);
         meanwhile(&mut group);
+        assert_eq!(look(&group.member).unwrap(), 1);
         signal(&late, "-CONT");
         late.tell(LOOK);
         let answer = late.await_answer();

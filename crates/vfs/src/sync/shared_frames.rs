@@ -305,7 +305,10 @@ mod tests {
         owners.put(5, &[5; PAGE]);
         owners.put(6, &[6; PAGE]);
         assert_eq!((here(&members), owners.places), (vec![1, 3, 5], 3));
+        let word = |owners: &SharedFrames| owners.there.word(5).unwrap().load(Ordering::SeqCst);
+        let before = word(&owners);
         owners.put(5, &[7; PAGE]);
+        assert_ne!(word(&owners), before, "whoever reads the page before finds that it has gone");
         assert_eq!((here(&members), owners.bytes()), (vec![1, 3, 7], 3 * PAGE));
         owners.clear();
         assert_eq!((here(&members), owners.bytes()), (vec![], 0));

@@ -76,7 +76,8 @@ fn look(db: &Connection, line: &str, held: &mut Option<Vec<i64>>) -> std::result
     let failed = |error: rusqlite::Error| error.to_string();
     if line == "let go" {
         *held = None;
-        return db.execute_batch("COMMIT").map_err(failed);
+        let sql = if db.is_autocommit() { "" } else { "COMMIT" };
+        return db.execute_batch(sql).map_err(failed);
     }
     if line == "hold" {
         db.execute_batch("BEGIN").map_err(failed)?;

@@ -165,6 +165,16 @@ fn frames_are_shared_while_the_group_and_its_log_are_there() {
     }
 }
 
+/// Others count on its length.
+#[test]
+fn the_file_of_strangers_has_no_frames() {
+    let (vfs, database) = group();
+    let mut member = member_in_wal_mode(&vfs, &database);
+    assert!(member.0.shares_frames());
+    member.0.memory.as_mut().unwrap().is_file = true;
+    assert!(!member.0.shares_frames());
+}
+
 #[test]
 fn no_file_is_kept_for_the_snapshot_of_an_owner_whose_file_was_not_taken_over() {
     let (vfs, database) = group();
