@@ -9,13 +9,10 @@ use crate::files::group::of_test::{group_on, inserting};
 use crate::files::group::protocol::{HAS_JOURNAL, HOLDS, MORE, RELEASES, RESERVED, SYNC_WANTED};
 use crate::open::checkpointer::take_turn_of_test;
 use crate::open::database::DatabaseSetup;
-use crate::open::group::Group;
 use crate::sync::group_changes::Moment;
-use crate::sync::shared_frames::FrameMemory;
-use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT, salts_of};
+use crate::sync::wal_index::{READ_SLOTS, WRITE_SLOT};
 use litefoot_sim::{Faults, Random, SimMedium};
 use litefoot_storage::file::{FileKind, Operation as DeviceOperation};
-use litefoot_storage::os::LocalListener;
 use litefoot_storage::wal_file::format::Header;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -141,51 +138,6 @@ fn a_log_that_is_opened_while_others_are_let_in_is_theirs() {
         });
     });
     assert!(database.is_multi_process() && database.wal().is_none());
-}
-
-#[test]
-fn frames_are_shared_while_the_group_and_its_log_are_there() {
-    for ends in [OpenDatabase::reset_wal as fn(&OpenDatabase), |database| {
-        database
-            .begin_group(Group::new(LocalListener::bind("litefoot-frames-end").unwrap().unwrap()))
-            .unwrap();
-        database.end_group();
-    }] {
-        let (vfs, database) = group();
-        let mut member = member_in_wal_mode(&vfs, &database);
-        assert_eq!(member.0.buffer.first(), Some(&1), "the member hears of it");
-        write_transaction(&mut member);
-        let frames = FrameMemory::of(member.0.memory.as_ref().unwrap().memory.clone()).unwrap();
-        member.ask(Operation::Read, FileOf::Wal, (0, 32), &[]).unwrap();
-        let salts = salts_of(member.0.buffer.first_chunk().unwrap());
-        let mut page = [0; PAGE];
-        assert!(frames.read(salts, 1, &mut page) && page == [7; PAGE]);
-        ends(&database);
-        assert!(!frames.read(salts, 1, &mut page), "the next log may have the same salts, and other frames");
-    }
-}
-
-/// Others count on its length.
-#[test]
-fn the_file_of_strangers_has_no_frames() {
-    let (vfs, database) = group();
-    let mut member = member_in_wal_mode(&vfs, &database);
-    assert!(member.0.shares_frames());
-    member.0.memory.as_mut().unwrap().is_file = true;
-    assert!(!member.0.shares_frames());
-}
-
-#[test]
-fn no_file_is_kept_for_the_snapshot_of_an_owner_whose_file_was_not_taken_over() {
-    let (vfs, database) = group();
-    let _other = member_in_wal_mode(&vfs, &database);
-    let mut orphan = member(&vfs, &database);
-    let flags = (SQLITE_OPEN_WAL | SQLITE_OPEN_CREATE | SQLITE_OPEN_READWRITE) as u64;
-    assert!(orphan.ask(Operation::KeepFile, FileOf::Main, (7, flags), &[]).is_err());
-    // In a transaction of this owner's it has a snapshot of this owner's.
-    assert!(orphan.ask(Operation::KeepFile, FileOf::Main, (7, flags), &[]).is_err());
-    orphan.0.end();
-    assert!(database.wal_index().while_idle(|| ()).is_some(), "nothing is left behind");
 }
 
 #[test]
@@ -544,6 +496,7 @@ fn writers_take_their_turns_before_they_read() {
     assert_eq!(begin(&mut other, Moment::default(), Shows::Outcome).0, HOLDS | RESERVED);
 }
 
+mod frames;
 mod journals;
 mod left_behind;
 mod seats;
