@@ -1,6 +1,8 @@
 //! Members that read by their seats in WAL mode while strangers are let in.
 
 use super::*;
+use crate::sync::shared_frames::FrameMemory;
+use crate::sync::wal_index::salts_of;
 use litefoot_storage::file::{Medium, OpenMode, RangeLock};
 
 const SLOT: usize = READ_SLOTS + 1;
