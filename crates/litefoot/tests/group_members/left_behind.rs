@@ -133,6 +133,27 @@ fn a_member_that_is_left_behind_goes_on_to_read_and_not_to_write() {
 }
 
 #[test]
+fn a_member_that_is_left_behind_and_would_write_keeps_no_writer_out_for_a_moment() {
+    const ATTEMPTS: usize = 400;
+    let group = Group::new();
+    let mut member = Process::start("obey", &group.path, 2);
+    ["BEGIN", LOOK].iter().for_each(|sql| member.run(sql));
+    let stranger = stranger(&group.path);
+    assert_eq!(count(&stranger), ROWS);
+    for _ in 0..8 {
+        (0..ATTEMPTS).for_each(|_| member.tell("UPDATE sums SET n = n + 1"));
+        for _ in 0..ATTEMPTS {
+            stranger.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap();
+        }
+        assert!((0..ATTEMPTS).all(|_| member.await_answer() == "failed: database is locked"));
+    }
+    member.run("ROLLBACK");
+    member.run(CHANGE);
+    drop(stranger);
+    group.check(1);
+}
+
+#[test]
 fn members_that_are_left_behind_and_die_are_in_nobodys_way() {
     let mut group = Group::new();
     group.owner().run(CHANGE);
