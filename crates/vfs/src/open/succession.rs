@@ -137,3 +137,40 @@ impl Succession {
         left.into_iter().for_each(std::thread::sleep);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::database::DatabaseSetup;
+    use crate::sync::unwritten_pages::UnwrittenPages;
+    use litefoot_sim::SimMedium;
+    use litefoot_storage::os::NamelessMemory;
+    use std::path::Path;
+
+    const NUMBER: u64 = 7;
+
+    /// A database whose owner before has died, and had marks with that number.
+    fn heir() -> OpenDatabase {
+        let medium = Arc::new(SimMedium::new());
+        let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
+        let owner = UnwrittenPages::new().unwrap();
+        let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
+        database.succeed(NUMBER, Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap())).unwrap();
+        database
+    }
+
+    #[test]
+    fn the_file_is_that_of_the_owner_before_until_somebody_changes_it_or_has_exclusive() {
+        let database = heir();
+        assert!(database.has_file_of(NUMBER) && !database.has_file_of(NUMBER + 1));
+        database.db().write_unseen(&[1; 512], 0).unwrap();
+        assert!(!database.has_file_of(NUMBER));
+        let database = heir();
+        database.end_succession();
+        assert!(!database.has_file_of(NUMBER), "the database may have left WAL mode");
+        let database = heir();
+        database.db().shared().set_owned(false);
+        database.db().shared().set_owned(true);
+        assert!(!database.has_file_of(NUMBER), "others may have changed it");
+    }
+}
