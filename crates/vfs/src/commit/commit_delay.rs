@@ -23,7 +23,7 @@ const LONG_SYNC_SHARE: u32 = 8;
 /// Commits without a delay after a delay in vain, at most.
 const MOST_UNDELAYED: u32 = 16;
 /// A sync that takes so long is a long one.
-const LONG_SYNC: Duration = Duration::from_millis(1);
+pub(crate) const LONG_SYNC: Duration = Duration::from_millis(1);
 /// So many syncs in a row tell that syncs are long, or short again.
 const SYNCS_TO_TELL: u32 = 4;
 

@@ -12,6 +12,7 @@
 //! 3. A flush, of what was written before without a sync, is in flight alone: of two syncs of one file that fail, Linux
 //!    tells one.
 
+use crate::commit::commit_delay::LONG_SYNC;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,8 @@ use std::time::{Duration, Instant};
 const MOST_DEPTH: usize = 4;
 /// Syncs after which the depth is judged.
 const SYNCS_TO_JUDGE: u32 = 64;
-/// Syncs that meet others, after which a trial may end early, and what they take at least where they take long.
+/// Syncs that meet others, after which a trial may end early where syncs take long.
 const SYNCS_TO_SEE: u32 = 8;
-const LONG_SYNC: Duration = Duration::from_millis(1);
 /// The part, in percent, of what they would take one after the other, beyond which they have gained nothing.
 const MOST_TOGETHER: u32 = 80;
 /// Percent by which the rate must grow with the depth.
