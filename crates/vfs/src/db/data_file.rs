@@ -58,7 +58,9 @@ impl Db {
 
     /// The same, where it was not asked within the last millisecond: SQLite asks when a transaction begins.
     pub(crate) fn has_its_name_now(&self) -> bool {
-        self.name.now_ms() - self.name.seen_at.load(Ordering::Relaxed) <= NAME_MS || self.has_its_name()
+        // Another thread may have seen it since this one has looked at the clock.
+        let age = self.name.now_ms().saturating_sub(self.name.seen_at.load(Ordering::Relaxed));
+        age <= NAME_MS || self.has_its_name()
     }
 
     /// Bytes of a page, as the file of `file_len` bytes says; 0 where it does not say.
@@ -202,5 +204,17 @@ pub fn page_bytes_in(page_one: &[u8]) -> u32 {
             if bytes.is_power_of_two() && bytes >= 512 { bytes } else { 0 }
         }
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_was_seen_behind_the_look_at_the_clock_is_believed() {
+        let db = Db::of_test(&[1; 4096]);
+        db.name.seen_at.store(db.name.now_ms() + 60_000, Ordering::Relaxed);
+        assert!(db.has_its_name_now());
     }
 }
