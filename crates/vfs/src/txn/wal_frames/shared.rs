@@ -74,21 +74,13 @@ mod tests {
     use crate::memory::reservation::MemoryReservation;
     use crate::sync::shared_frames::{FrameMemory, SharedFrames};
     use crate::sync::wal_index::salts_of;
-    use crate::txn::wal_frames::tests::{data, frames, offset};
+    use crate::txn::wal_frames::tests::{data, frames, write_filled};
     use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
     use litefoot_storage::os::NamelessMemory;
-    use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, Header};
+    use litefoot_storage::wal_file::format::Header;
     use std::sync::Arc;
 
     const PAGE: usize = 512;
-
-    fn write(frames: &mut WalFrames, number: usize, page: u32, size: u32, byte: u8) -> WalWritten {
-        let mut head = [0; FRAME_HEADER_BYTES];
-        head[..4].copy_from_slice(&page.to_be_bytes());
-        head[4..8].copy_from_slice(&size.to_be_bytes());
-        frames.write(&head, offset(number), &*data()).unwrap();
-        frames.write(&[byte; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
-    }
 
     fn begin(frames: &mut WalFrames, header: &Header) -> u64 {
         frames.write(&header.encode().0, 0, &*data()).unwrap();
@@ -108,7 +100,7 @@ mod tests {
         let mut frames = frames();
         let header = Header::first(PAGE as u32, None);
         let salts = begin(&mut frames, &header);
-        write(&mut frames, 0, 1, 2, 1);
+        write_filled(&mut frames, 0, 1, 2, 1);
         let memory = Arc::new(NamelessMemory::new().unwrap());
         assert!(!frames.are_shared_in(&memory));
         frames.share(SharedFrames::new(memory.clone(), MemoryReservation::fixed(1 << 20)).unwrap());
@@ -116,9 +108,9 @@ mod tests {
         assert!(frames.are_shared_in(&memory));
         assert_eq!(here(&members, salts), [1, 0, 0, 0, 0], "what is finished already");
         let before = frames.memory_bytes();
-        write(&mut frames, 1, 2, 0, 2);
+        write_filled(&mut frames, 1, 2, 0, 2);
         assert_eq!(here(&members, salts), [1, 0, 0, 0, 0], "under way");
-        let Transaction { first, end } = match write(&mut frames, 2, 1, 2, 3) {
+        let Transaction { first, end } = match write_filled(&mut frames, 2, 1, 2, 3) {
             WalWritten::Commit(transaction) => transaction,
             other => panic!("{other:?}"),
         };
@@ -126,15 +118,15 @@ mod tests {
         assert!(frames.memory_bytes() > before + 4 * PAGE, "shared pages are counted as well");
         frames.revoke(Transaction { first, end });
         assert_eq!(here(&members, salts), [1, 0, 0, 0, 0], "it was taken back");
-        write(&mut frames, 1, 1, 2, 4);
-        write(&mut frames, 2, 1, 2, 5);
+        write_filled(&mut frames, 1, 1, 2, 4);
+        write_filled(&mut frames, 2, 1, 2, 5);
         assert_eq!(here(&members, salts), [1, 4, 5, 0, 0]);
         frames.free_superseded(2);
         assert_eq!(here(&members, salts), [0, 4, 5, 0, 0], "superseded");
         let next = begin(&mut frames, &header.next(PAGE as u32, None));
         assert_ne!(next, salts);
         assert_eq!([salts, next].map(|salts| here(&members, salts)), [[0; 5]; 2], "the log begins anew");
-        write(&mut frames, 0, 1, 2, 6);
+        write_filled(&mut frames, 0, 1, 2, 6);
         assert_eq!((here(&members, salts), here(&members, next)), ([0; 5], [6, 0, 0, 0, 0]));
         frames.unshare();
         assert_eq!(here(&members, next), [0; 5]);

@@ -64,8 +64,8 @@ impl WalFrames {
 
 #[cfg(test)]
 mod tests {
-    use crate::txn::wal_frames::tests::{data, frames, offset, write_frame};
-    use crate::txn::wal_frames::{Transaction, WalFrames, WalWritten};
+    use crate::txn::wal_frames::tests::{data, frames, offset, write_filled, write_frame};
+    use crate::txn::wal_frames::{Transaction, WalFrames};
     use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
     use proptest::prelude::*;
 
@@ -110,15 +110,6 @@ mod tests {
         prop::collection::vec(step, 1..50)
     }
 
-    /// Writes a frame whose page is full of `byte`.
-    fn write(frames: &mut WalFrames, number: usize, page: u32, size: u32, byte: u8) -> WalWritten {
-        let mut head = [0; FRAME_HEADER_BYTES];
-        head[..4].copy_from_slice(&page.to_be_bytes());
-        head[4..8].copy_from_slice(&size.to_be_bytes());
-        frames.write(&head, offset(number), &*data()).unwrap();
-        frames.write(&[byte; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
-    }
-
     fn byte(frames: &WalFrames, number: usize) -> Option<u8> {
         let mut page = [0; PAGE];
         let read = frames.copy_page(number, &mut page, &*data());
@@ -143,7 +134,7 @@ mod tests {
                         }).collect();
                         for (index, (page, byte)) in versions.iter().enumerate() {
                             let size = if first + index + 1 == end { 9 } else { 0 };
-                            write(&mut frames, first + index, *page, size, *byte);
+                            write_filled(&mut frames, first + index, *page, size, *byte);
                         }
                         if is_published {
                             plain.extend(versions);
@@ -160,7 +151,7 @@ mod tests {
                     }
                     Step::RollBack(pages) => {
                         for (index, page) in pages.iter().enumerate() {
-                            write(&mut frames, plain.len() + index, *page, 0, 255);
+                            write_filled(&mut frames, plain.len() + index, *page, 0, 255);
                         }
                     }
                     Step::Begin => readers.push(plain.len()),

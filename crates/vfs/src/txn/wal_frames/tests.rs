@@ -34,11 +34,22 @@ pub(in crate::txn) fn offset(number: usize) -> usize {
 }
 
 pub(in crate::txn) fn write_frame(frames: &mut WalFrames, number: usize, page: u32, size: u32) -> WalWritten {
+    write_filled(frames, number, page, size, page as u8)
+}
+
+/// Writes a frame whose page is full of `byte`.
+pub(super) fn write_filled(
+    frames: &mut WalFrames,
+    number: usize,
+    page: u32,
+    size: u32,
+    byte: u8,
+) -> WalWritten {
     let mut header = vec![0; FRAME_HEADER_BYTES];
     header[..4].copy_from_slice(&page.to_be_bytes());
     header[4..8].copy_from_slice(&size.to_be_bytes());
     assert_eq!(frames.write(&header, offset(number), &*data()).unwrap(), WalWritten::Part);
-    frames.write(&[page as u8; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
+    frames.write(&[byte; PAGE], offset(number) + FRAME_HEADER_BYTES, &*data()).unwrap()
 }
 
 /// A VFS above that simulates a power cut writes such bytes; a page of that size takes gigabytes.
