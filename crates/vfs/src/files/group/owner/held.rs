@@ -34,7 +34,7 @@ impl Served {
         };
         let (_, statement) = statement::decode(*said);
         let shows = match statement.shows {
-            shows if shows == Shows::Always || self.has_no_companions()? => shows,
+            shows if shows == Shows::Always || !self.is_there(FileOf::Journal)? => shows,
             // It asks for the lock once SQLite has looked at what is there.
             _ => Shows::Always,
         };
@@ -139,12 +139,12 @@ impl Served {
         bytes
     }
 
-    fn is_there(&self, file: FileOf) -> Result<bool> {
+    pub(super) fn is_there(&self, file: FileOf) -> Result<bool> {
         self.vfs.access(&self.path(file)?, SQLITE_ACCESS_EXISTS, None)
     }
 
     /// True if SQLite would find neither a journal nor a log, and the file where it was.
-    pub(super) fn has_no_companions(&self) -> Result<bool> {
+    fn has_no_companions(&self) -> Result<bool> {
         if !self.database.db().has_its_name() {
             return Ok(false);
         }

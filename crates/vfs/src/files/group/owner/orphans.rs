@@ -77,7 +77,7 @@ impl Served {
     }
 
     fn give_locks(&mut self, said: &Said, orphan: Orphan) -> Result<Answer> {
-        if !self.has_no_companions()? {
+        if self.is_there(FileOf::Journal)? {
             return Err(lost());
         }
         let main = self.main()?;
