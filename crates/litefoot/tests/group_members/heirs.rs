@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const MODES: [&str; 3] = ["delete", "truncate", "persist"];
+const ALL_MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 const ROWS: i64 = 2000;
 
 /// A database with an owner that is another process, and this process as a member.
@@ -81,7 +82,7 @@ fn a_transaction_outlives_its_owner_at_any_step() {
         "COMMIT".to_owned(),
         insert(4),
     ];
-    for mode in MODES {
+    for mode in ALL_MODES {
         for (first, begin) in ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"].into_iter().enumerate() {
             // Each step in one of the modes.
             for dies_before in (1..steps.len()).filter(|step| step % 3 == first) {
@@ -117,7 +118,16 @@ fn a_large_transaction_outlives_its_owner() {
         "SAVEPOINT a",
         &large(3000),
     ];
-    for (mode, dies_before) in [("delete", 2), ("truncate", 3), ("persist", 4), ("delete", 6)] {
+    for (mode, dies_before) in [
+        ("delete", 2),
+        ("truncate", 3),
+        ("persist", 4),
+        ("delete", 6),
+        ("wal", 2),
+        ("wal", 3),
+        ("wal", 4),
+        ("wal", 6),
+    ] {
         let mut orphan = Orphan::new(mode);
         let ends = ["ROLLBACK TO a", "COMMIT", "DELETE FROM t WHERE n % 500 = 1"];
         for (number, step) in steps.iter().copied().chain(ends).enumerate() {
@@ -136,7 +146,7 @@ fn a_large_transaction_outlives_its_owner() {
 
 #[test]
 fn a_reader_goes_on_in_the_middle_of_a_statement() {
-    for mode in MODES {
+    for mode in ALL_MODES {
         let mut orphan = Orphan::new(mode);
         let owner = orphan.owner.take();
         let mut statement = orphan.member.prepare("SELECT n, length(data) FROM t ORDER BY n").unwrap();
@@ -214,7 +224,7 @@ fn transactions_of_several_processes_go_on() {
 
 #[test]
 fn processes_without_a_transaction_leave_the_file_to_others() {
-    for mode in MODES {
+    for mode in ALL_MODES {
         let mut orphan = Orphan::new(mode);
         let mut idle: Vec<Process> =
             (2..=5).map(|writer| Process::start("obey", &orphan.path, writer)).collect();
@@ -232,15 +242,17 @@ fn processes_without_a_transaction_leave_the_file_to_others() {
 
 #[test]
 fn a_transaction_that_comes_too_late_fails() {
-    for mode in MODES {
+    let reads = "BEGIN; SELECT count(*) FROM t";
+    let writes = "BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 3, 'a')";
+    for (mode, begin) in MODES.map(|mode| (mode, reads)).into_iter().chain([("wal", writes)]) {
         let mut orphan = Orphan::new(mode);
         let mut late = Process::start("obey", &orphan.path, 2);
-        late.run("BEGIN; SELECT count(*) FROM t");
+        late.run(begin);
         signal(&late, "-STOP");
         orphan.kill_owner();
         orphan.run("INSERT INTO t VALUES(2, 1, 'a')");
         signal(&late, "-CONT");
-        late.tell("SELECT sum(length(data)) FROM t");
+        late.tell(if begin == reads { "SELECT sum(length(data)) FROM t" } else { "COMMIT" });
         let answer = late.await_answer();
         assert!(answer.starts_with("failed: "), "{mode}: {answer}: somebody has written since");
         late.tell("ROLLBACK");
@@ -264,7 +276,7 @@ fn each_large_commit_is_made_once_whenever_its_owner_dies() {
 fn count_while_owners_die(work: &str, rounds: usize) {
     let mut random = Random::new(7);
     for round in 0..rounds {
-        let (path, _directory) = database(MODES[round % 3]);
+        let (path, _directory) = database(ALL_MODES[round % 4]);
         let owner = Process::start("obey", &path, 1);
         let members: Vec<Process> = (2..=3).map(|writer| Process::start(work, &path, writer)).collect();
         std::thread::sleep(Duration::from_micros(random.below(60_000)));

@@ -37,6 +37,7 @@ impl MainFile {
     /// SQLite's way.
     pub(crate) fn take_turn(&mut self) -> bool {
         self.database.yield_to_others();
+        self.database.await_heirs();
         let is_ready = !self.is_beside_others() && !self.slots.writes() && !self.reads();
         // What is in the way is said once SQLite asks for the lock.
         if !is_ready || self.wal().is_none() || self.may_begin().is_err() {

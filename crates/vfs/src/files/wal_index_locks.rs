@@ -113,7 +113,8 @@ impl MainFile {
         if !self.connection.internal && !self.checkpoints_now(first, count, exclusive) {
             return Err(Error::Busy);
         }
-        if first == CHECKPOINT_SLOT && exclusive && count == 1 {
+        let writes = first == WRITE_SLOT && self.reads() && !self.is_inherited;
+        if exclusive && (writes || first == CHECKPOINT_SLOT && count == 1) {
             self.database.await_heirs();
         }
         if !exclusive || first == WRITE_SLOT {

@@ -15,11 +15,13 @@
 //! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
 
 use crate::error::{Error, Result};
+use crate::files::group::wal_state::Place;
 use crate::open::{OpenDatabase, sharing};
 use crate::sync::group_changes::Moment;
 use crate::sync::heirs::{Fate, Orphan};
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -50,6 +52,8 @@ struct State {
     begun: Moment,
     /// How often the file had been changed before recovery.
     file_changes: u64,
+    /// The last commit of each of the dead owner's logs that is known to be here.
+    known: BTreeMap<u64, u32>,
 }
 
 impl OpenDatabase {
@@ -76,7 +80,13 @@ impl OpenDatabase {
         if self.is_owned() {
             let mut state = self.succession.state.lock();
             let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
-            *state = State { from: Some((number, marks)), until: Some(until), begun, file_changes };
+            *state = State {
+                from: Some((number, marks)),
+                until: Some(until),
+                begun,
+                file_changes,
+                known: BTreeMap::new(),
+            };
             self.succession.is_open.store(true, Ordering::SeqCst);
         }
         Ok(())
@@ -126,6 +136,21 @@ impl OpenDatabase {
             && self.succession.is_open.load(Ordering::SeqCst)
             && self.is_owned()
             && self.db.shared().file_changes() == state.file_changes
+    }
+}
+
+/// Commits of the dead owner's that this process has, in its log or in the file.
+impl OpenDatabase {
+    /// That one is here, and so are those before it.
+    pub(crate) fn note_known(&self, place: Place) {
+        let mut state = self.succession.state.lock();
+        let last = state.known.entry(place.salts).or_default();
+        *last = place.frame.max(*last);
+    }
+
+    /// True if that one is known to be here.
+    pub(crate) fn is_known(&self, place: Place) -> bool {
+        self.succession.state.lock().known.get(&place.salts).is_some_and(|last| *last >= place.frame)
     }
 }
 

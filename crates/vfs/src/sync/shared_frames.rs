@@ -23,8 +23,8 @@
 
 use crate::error::{Error, Result};
 use crate::memory::reservation::MemoryReservation;
-use crate::sync::wal_index::REGIONS;
-use crate::sync::wal_index_marks::REGION_BYTES;
+use crate::sync::wal_index::{COPY_WORDS, REGIONS, SeenLog, is_whole};
+use crate::sync::wal_index_marks::{REGION_BYTES, place_of_number};
 use crate::sync::wal_index_region::Region;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
@@ -93,6 +93,35 @@ impl FrameMemory {
         // What was read is older than what is asked now.
         fence(Ordering::SeqCst);
         word.load(Ordering::SeqCst) == value && is_same_log()
+    }
+}
+
+/// What the index before the frames says. Its owner may have died while it was changed.
+impl FrameMemory {
+    /// The log, as each whole header of the index says.
+    pub fn logs(&self) -> Vec<SeenLog> {
+        let mut bytes = [0; 2 * COPY_WORDS * size_of::<u32>()];
+        if self.memory.read_at(&mut bytes, 0).is_err() {
+            return Vec::new();
+        }
+        let words: Vec<u32> = bytes.as_chunks().0.iter().copied().map(u32::from_ne_bytes).collect();
+        let whole = words.as_chunks().0.iter().filter(|header| is_whole(header));
+        whole.map(|header| SeenLog::of(|number| header.get(number).copied().unwrap_or(0))).collect()
+    }
+
+    /// The page of each frame up to one that counts in the reader's snapshot.
+    pub fn pages_of_frames(&self, last: u32) -> Option<Vec<u32>> {
+        let mut region = (usize::MAX, vec![0; REGION_BYTES]);
+        let mut page_of = |frame: u32| {
+            let (number, place) = place_of_number(frame)?;
+            if region.0 != number {
+                self.memory.read_at(&mut region.1, (number * REGION_BYTES) as u64).ok()?;
+                region.0 = number;
+            }
+            let bytes = region.1.get(place * size_of::<u32>()..)?.first_chunk()?;
+            Some(u32::from_ne_bytes(*bytes))
+        };
+        (1..=last).map(&mut page_of).collect()
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) const CHANGE_WORD: usize = 2;
 /// Behind two bytes, half a word: the size of a page.
 const SIZE_WORD: usize = 3;
 pub(super) const LAST_FRAME_WORD: usize = 4;
-pub(super) const PAGES_WORD: usize = 5;
+pub(crate) const PAGES_WORD: usize = 5;
 pub(super) const FRAME_SUM_WORD: usize = 6;
 const SALT_WORD: usize = 8;
 pub(super) const SUM_WORD: usize = 10;
@@ -460,18 +460,28 @@ pub(super) unsafe fn write_header(first: &Region, mut header: [u32; COPY_WORDS])
     static NUMBER: OnceLock<AtomicU32> = OnceLock::new();
     let number = NUMBER.get_or_init(|| AtomicU32::new(RandomState::new().hash_one(0) as u32));
     header[CHANGE_WORD] = header[CHANGE_WORD].wrapping_add(number.fetch_add(1, Ordering::Relaxed) | 1 << 31);
-    let (mut one, mut two) = (0_u32, 0_u32);
-    for pair in header[..SUM_WORD].chunks_exact(2) {
-        one = one.wrapping_add(pair[0]).wrapping_add(two);
-        two = two.wrapping_add(pair[1]).wrapping_add(one);
-    }
-    (header[SUM_WORD], header[SUM_WORD + 1]) = (one, two);
+    [header[SUM_WORD], header[SUM_WORD + 1]] = sum_of(&header);
     for copy in [COPY_WORDS, 0] {
         for (word, value) in header.iter().enumerate() {
             // SAFETY: a region is far larger.
             unsafe { first.word(copy + word) }.store(*value, Ordering::SeqCst);
         }
     }
+}
+
+/// The checksum of a header.
+pub(crate) fn sum_of(header: &[u32; COPY_WORDS]) -> [u32; 2] {
+    let (mut one, mut two) = (0_u32, 0_u32);
+    for pair in header[..SUM_WORD].chunks_exact(2) {
+        one = one.wrapping_add(pair[0]).wrapping_add(two);
+        two = two.wrapping_add(pair[1]).wrapping_add(one);
+    }
+    [one, two]
+}
+
+/// True for a header that was written to its end.
+pub(super) fn is_whole(header: &[u32; COPY_WORDS]) -> bool {
+    header[SUM_WORD..] == sum_of(header)
 }
 
 /// The bits of a range of slots.

@@ -46,6 +46,12 @@ const FIRST_BYTES: usize = HEADER_WORDS * size_of::<u32>();
 /// Page numbers in a region.
 const FRAMES_OF_REGION: usize = 4096;
 
+/// The region with the page number of a frame, and which number of that region it is.
+pub(super) fn place_of_number(frame: u32) -> Option<(usize, usize)> {
+    let place = frame.checked_sub(1)? as usize + FIRST_BYTES / size_of::<u32>();
+    Some((place / FRAMES_OF_REGION, place % FRAMES_OF_REGION))
+}
+
 /// The frames that are published and not in the database file yet.
 pub struct PublishedFrames {
     /// In their order, each with its page.
@@ -118,14 +124,13 @@ impl WalIndex {
     fn pages_of_frames(&self, first: u32, last: u32) -> Option<Vec<(u32, u32)>> {
         let mut region = (usize::MAX, NonNull::dangling());
         let mut page_of = |frame: u32| {
-            let place = frame.checked_sub(1)? as usize + FIRST_BYTES / size_of::<u32>();
-            let number = place / FRAMES_OF_REGION;
+            let (number, place) = place_of_number(frame)?;
             if region.0 != number {
                 region = (number, self.map(number, REGION_BYTES, false).ok().flatten()?);
             }
             // SAFETY: half of a region are page numbers, and regions are aligned; SQLite writes a frame's number before the frame
             // counts, and not again while a reader sees it.
-            Some((frame, unsafe { *region.1.as_ptr().cast::<u32>().add(place % FRAMES_OF_REGION) }))
+            Some((frame, unsafe { *region.1.as_ptr().cast::<u32>().add(place) }))
         };
         (first..=last).map(&mut page_of).collect()
     }

@@ -55,6 +55,11 @@ impl Region {
         unsafe { self.memory.add(offset) }
     }
 
+    /// Where it lies.
+    pub fn place(&self) -> RegionPlace {
+        RegionPlace { memory: self.memory, bytes: self.bytes }
+    }
+
     /// Fills the region with zeros. No handle uses it.
     pub fn clear(&self) {
         // SAFETY: it has as many bytes.
@@ -115,6 +120,27 @@ impl Region {
     pub unsafe fn word(&self, number: usize) -> &AtomicU32 {
         // SAFETY: by contract; a region is aligned, and lives as long as `self`.
         unsafe { &*self.memory.as_ptr().cast::<AtomicU32>().add(number) }
+    }
+}
+
+/// Where a region lies, for one that does not have it.
+#[derive(Clone, Copy)]
+pub(crate) struct RegionPlace {
+    memory: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address. Whoever uses it promises that the region is there.
+unsafe impl Send for RegionPlace {}
+
+impl RegionPlace {
+    /// Zeros take the place of memory that several processes have, and that stays as it is. The region is noted as shared as before.
+    ///
+    /// # Safety
+    /// The region is there, and its handle counts on nothing that is in it.
+    pub unsafe fn leave(self) -> io::Result<()> {
+        // SAFETY: the region's own mapping, by contract.
+        unsafe { map_zeros(self.memory.as_ptr(), self.bytes, libc::MAP_FIXED) }.map(drop)
     }
 }
 

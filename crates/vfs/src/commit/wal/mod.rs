@@ -54,6 +54,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+pub(crate) mod adopted;
 mod as_file;
 mod log_memory;
 mod shared;
@@ -161,7 +162,7 @@ impl Wal {
 
     /// Rebuilds the checksums of a log that nobody uses, so that SQLite can read it from its beginning.
     pub fn rebuild_checksums(&self, db: &Db) -> Result<()> {
-        self.frames.write().rebuild_checksums(&**db.data())
+        self.frames.write().rebuild_checksums(&**db.data()).map(drop)
     }
 
     /// Takes a write of SQLite; answers the transaction that the write completes.

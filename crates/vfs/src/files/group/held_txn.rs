@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// Most bytes of pages, and of the journal, that are held. There is one writer at a time, so that this is for one process of a group.
 const MOST_HELD: usize = 16 << 20;
 /// Bytes of pages that a message has, about. A journal keeps so many between transactions.
-const MOST_OF_A_MESSAGE: usize = 512 << 10;
+pub(super) const MOST_OF_A_MESSAGE: usize = 512 << 10;
 
 /// Most bytes of pages, and of the journal, that are held: no more than the application lets the buffer pool have.
 pub(super) fn most_held(options: &Options) -> usize {

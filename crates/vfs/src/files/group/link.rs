@@ -8,6 +8,7 @@ use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::{Channel, First};
 use crate::files::group::held_txn::HeldTxn;
+use crate::files::group::index_recovery::IndexRecovery;
 use crate::files::group::member_file::anew;
 use crate::files::group::member_index::Commits;
 use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
@@ -48,6 +49,8 @@ pub(crate) struct Link {
     pub(super) txn: Mutex<HeldTxn>,
     /// What it reads without a message in WAL mode.
     pub(super) wal_reads: Mutex<WalReads>,
+    /// Its recovery of the index under way.
+    pub(super) recovery: IndexRecovery,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
@@ -107,6 +110,7 @@ impl Link {
             txn: Mutex::new(txn),
             header,
             wal_reads: Mutex::default(),
+            recovery: IndexRecovery::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })

@@ -79,13 +79,21 @@ impl Handle for MemberCompanion {
         if self.in_memory(|journal| journal.write(buf, offset).then_some(()))?.is_some() {
             return Ok(());
         }
+        if self.file == FileOf::Wal {
+            self.link.wal_reads.lock().own.note_write(buf, offset);
+        }
         let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
         let is_urgent = self.is_urgent(buf, offset);
-        if is_urgent && !self.link.commits.awaits_sync() {
-            self.link.channel().tell(&call)
+        let channel = self.link.channel();
+        let written = if is_urgent && !self.link.commits.awaits_sync() {
+            channel.tell(&call)
         } else {
-            self.link.channel().defer(&call)
+            channel.defer(&call)
+        };
+        if written.is_err() && self.file == FileOf::Wal && channel.has_lost_owner() {
+            return self.link.write_behind_owner();
         }
+        written
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
@@ -100,7 +108,12 @@ impl Handle for MemberCompanion {
         if self.in_memory(|_| Some(()))?.is_some() {
             return Ok(());
         }
-        self.link.channel().tell(&Call::new(Operation::Sync, self.file, 0, 0))?;
+        let channel = self.link.channel();
+        let synced = channel.tell(&Call::new(Operation::Sync, self.file, 0, 0));
+        if synced.is_err() && self.file == FileOf::Wal && channel.has_lost_owner() {
+            return self.link.write_behind_owner();
+        }
+        synced?;
         if self.file == FileOf::Wal {
             self.link.commits.note_sync(self.commits);
         }

@@ -271,6 +271,7 @@ impl Handle for MemberFile {
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {
+        self.link.recovery.note_regions(&[]);
         self.index.leave();
         let close = Self::call(Operation::Close, 0, 0);
         self.retain();
@@ -372,7 +373,12 @@ impl Handle for MemberFile {
                     return Ok(Handled::Yes);
                 }
                 self.index.check_published(&self.link)?;
-                self.control_of(ControlKind::CommitDone, 0)?;
+                let done = self.control_of(ControlKind::CommitDone, 0);
+                if done.is_err() && self.channel.has_lost_owner() {
+                    self.link.commit_behind_owner()?;
+                } else {
+                    done?;
+                }
             }
             Control::Pragma(call) => {
                 let mut data = call.name.as_bytes().to_vec();
@@ -420,7 +426,9 @@ impl Handle for MemberFile {
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<Option<NonNull<u8>>> {
         // From now on the length of the file is another connection's affair, too.
         self.link.txn.lock().seen = Seen::default();
-        self.begin(|this| this.index.map(&this.channel.clone(), region, bytes, extend))
+        let mapped = self.begin(|this| this.index.map(&this.channel.clone(), region, bytes, extend));
+        self.link.recovery.note_regions(self.index.regions());
+        mapped
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, exclusive: bool) -> Result<()> {
@@ -439,6 +447,7 @@ impl Handle for MemberFile {
 
     fn shm_unmap(&mut self, delete: bool) -> Result<()> {
         self.index.unshare_all(&self.channel);
+        self.link.recovery.note_regions(&[]);
         self.index.leave();
         *self.link.wal_reads.lock() = WalReads::default();
         // SQLite closes its log next.

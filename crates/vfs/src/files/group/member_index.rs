@@ -16,13 +16,17 @@ use crate::error::{Error, Result};
 use crate::files::connection_state::MembersStatement;
 use crate::files::durable_reads::Shows;
 use crate::files::group::channel::Channel;
+use crate::files::group::held_txn::most_held;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::MemberFile;
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::group::statement;
+use crate::files::group::wal_reads::WalReads;
 use crate::sync::shared_frames::FrameMemory;
 use crate::sync::shm_file::unlock_members;
-use crate::sync::wal_index::{CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, READ_SLOTS, SeenLog, WRITE_SLOT};
+use crate::sync::wal_index::{
+    CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, PAGES_WORD, READ_SLOTS, RECOVERY_SLOT, SeenLog, WRITE_SLOT,
+};
 use crate::sync::wal_index_region::{Region, page_bytes, regions_per_mapping};
 use litefoot_storage::os::NamelessMemory;
 use std::ptr::NonNull;
@@ -113,10 +117,31 @@ impl MemberIndex {
         self.exclusive >> CHECKPOINT_SLOT & 1 != 0
     }
 
+    /// True while SQLite makes the index.
+    fn makes_index(&self) -> bool {
+        self.exclusive >> RECOVERY_SLOT & 1 != 0
+    }
+
+    /// Its regions.
+    pub(super) fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
     /// The owner has given the write slot with a turn.
     #[cfg(test)]
     pub(super) fn begin_turn_of_test(&mut self) {
         self.has_turn = true;
+    }
+
+    /// It has the first region of that memory; answers where.
+    #[cfg(test)]
+    pub(super) fn begin_of_test(&mut self, memory: &Arc<NamelessMemory>) -> NonNull<u8> {
+        let mut region = Region::new(1 << 15).unwrap();
+        region.join(memory, 0).unwrap();
+        let at = region.at(0);
+        (self.region_bytes, self.memory) = (region.bytes(), Some(memory.clone()));
+        self.regions.push(region);
+        at
     }
 
     fn word(&self, number: usize) -> u32 {
@@ -223,7 +248,9 @@ impl MemberFile {
         if exclusive && bits == WRITES && std::mem::take(&mut self.index.has_turn) {
             // What it has read may have come without a message, and nothing is written yet: SQLite begins anew.
             let looked = self.channel.look();
-            self.before_first_page(looked)?;
+            if looked.is_err() && self.link.guardian().is_none() {
+                self.before_first_page(looked)?;
+            }
             self.index.exclusive |= WRITES;
             self.begin_to_write();
             return Ok(());
@@ -238,8 +265,17 @@ impl MemberFile {
         }
         let call = Self::call(Operation::ShmLock, first as u64, count as u64).with(&data);
         let locked = self.begin(|this| this.tell(&call));
+        if locked.is_err() && first >= READ_SLOTS && self.index.exclusive & WRITES != 0 {
+            return self.lock_behind_owner(bits, exclusive, locked);
+        }
         if locked.is_err() && bits == WRITES && exclusive && self.reads_behind_owner() {
+            self.begin_to_write();
+            if self.link.guardian().is_some() {
+                self.index.exclusive |= WRITES;
+                return Ok(());
+            }
             // As where somebody has committed since.
+            self.link.wal_reads.lock().note_writes(false);
             return Err(Error::Busy);
         }
         if locked.is_err() && !exclusive && std::mem::take(&mut self.index.has_turn) {
@@ -255,6 +291,7 @@ impl MemberFile {
         };
         if exclusive {
             self.index.exclusive |= bits;
+            self.link.recovery.note(self.index.makes_index());
             if bits & WRITES != 0 {
                 self.begin_to_write();
             }
@@ -272,14 +309,38 @@ impl MemberFile {
     /// The connection has the write slot.
     fn begin_to_write(&self) {
         self.link.commits.begin();
-        self.link.wal_reads.lock().note_writes(true);
+        let mut reads = self.link.wal_reads.lock();
+        reads.note_writes(true);
+        self.begin_own(&mut reads);
+    }
+
+    fn begin_own(&self, reads: &mut WalReads) {
+        reads.own.begin(self.seen_log(), self.index.word(PAGES_WORD), most_held(&self.link.opening.options));
     }
 
     /// It has a slot of a reader.
     fn begin_to_read(&self) {
         let mut reads = self.link.wal_reads.lock();
-        reads.note_writes(self.index.has_turn || self.index.exclusive & WRITES != 0);
         reads.begin(self.seen_log(), self.index.frames.clone());
+        let writes = self.index.has_turn || self.index.exclusive & WRITES != 0;
+        reads.note_writes(writes);
+        if writes {
+            self.begin_own(&mut reads);
+        }
+    }
+
+    /// A writer takes another slot of a reader before its first frame, and its owner has died. Nobody begins to read by the index any more. Others may have
+    /// snapshots by it, so that the log does not begin anew there.
+    fn lock_behind_owner(&mut self, bits: u8, exclusive: bool, lost: Result<()>) -> Result<()> {
+        if self.link.guardian().is_none() {
+            return lost;
+        }
+        match exclusive {
+            true if bits.count_ones() > 1 => return Err(Error::Busy),
+            true => self.index.exclusive |= bits,
+            false => self.index.shared |= bits,
+        }
+        Ok(())
     }
 
     /// True if a transaction under way has read, and its owner has died.
@@ -342,11 +403,10 @@ impl MemberFile {
             return self.end_by_seat(bits).and(is_heard);
         }
         self.index.shared &= !bits;
-        if (self.index.shared | self.index.seated) >> READ_SLOTS == 0 {
-            self.link.wal_reads.lock().end();
-        }
+        self.end_without_slots();
         let was_exclusive = self.index.exclusive & bits;
         self.index.exclusive &= !bits;
+        self.link.recovery.note(self.index.makes_index());
         let given_back = self.give_back_slots(first, count, bits);
         if was_exclusive != 0 && !self.channel.is_alive() {
             self.index.unlock_file();
@@ -363,7 +423,8 @@ impl MemberFile {
             let mut reads = self.link.wal_reads.lock();
             reads.note_published(self.seen_log());
             // A statement that reads may be under way still.
-            reads.note_writes(!self.channel.is_alive());
+            reads.note_writes(false);
+            reads.release_writing();
         }
         let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
         self.link.commits.begin();
@@ -378,11 +439,17 @@ impl MemberFile {
         self.give_back(&call)
     }
 
-    fn end_by_seat(&mut self, bits: u8) -> Result<()> {
-        self.index.seated &= !bits;
-        if self.index.seated == 0 {
+    /// The transaction ends with its last slot. A writer takes another slot of a reader before its first frame.
+    fn end_without_slots(&self) {
+        let MemberIndex { shared, seated, exclusive, .. } = self.index;
+        if (shared | seated) >> READ_SLOTS == 0 && exclusive & WRITES == 0 {
             self.link.wal_reads.lock().end();
         }
+    }
+
+    fn end_by_seat(&mut self, bits: u8) -> Result<()> {
+        self.index.seated &= !bits;
+        self.end_without_slots();
         if self.index.seated != 0 || !self.channel.is_alive() {
             self.index.has_turn &= self.index.seated != 0;
             return Ok(());
@@ -405,7 +472,8 @@ impl MemberFile {
         // There was no sync, against all that was known.
         commits.note_setting();
         let call = Call::new(Operation::Size, FileOf::Wal, 0, 0);
-        if self.channel.ask(&call, |_| Ok(())).is_ok() {
+        let lost = self.channel.ask(&call, |_| Ok(())).is_err();
+        if !lost || self.channel.has_lost_owner() && self.link.commit_behind_owner().is_ok() {
             return;
         }
         commits.has_failed.store(true, Ordering::Relaxed);

@@ -20,7 +20,7 @@
 //! 1. Strangers, which do not say `group`, meet the group as one owner, as with `sharing=auto`.
 //! 2. The death of a member at any point costs its transaction, and nothing else.
 //! 3. The death of the owner costs no transaction that its member holds back: it goes on with the next owner, which takes the open file over (`orphan`).
-//!    In WAL mode it goes on to read its snapshot (`wal_orphan`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
+//!    In WAL mode it goes on with its snapshot (`wal_orphan`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
 //!    acknowledged is recovered, as after any crash.
 //! 4. Nobody trusts another user: both ends check whose process the other is.
 //! 5. Processes with different protocols do not join: the one that comes later is a stranger to the other.
@@ -42,7 +42,9 @@
 //! | `retained` | what a process keeps of its owner between connections |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `orphan` | its transactions whose owner has died |
+//! | `index_recovery` | its recovery of the wal-index, whose owner ends meanwhile |
 //! | `wal_orphan` | its snapshots in WAL mode whose owner has died |
+//! | `wal_commits`, `wal_state`, `own_frames` | its transactions in WAL mode that write, and whose owner has died; what they have written |
 //! | `member_spills` | its pages that SQLite writes before the commit, and readers in the way |
 //! | `member_seat` | its transactions without a log that read, and need no message |
 //! | `batch` | what has changed, and what is committed, as bytes |
@@ -56,6 +58,7 @@ mod batch;
 mod channel;
 mod held_txn;
 pub(crate) mod hostile;
+mod index_recovery;
 mod joining;
 mod kept_pages;
 mod knocking;
@@ -71,6 +74,7 @@ mod member_spills;
 #[cfg(test)]
 mod of_test;
 mod orphan;
+mod own_frames;
 mod owner;
 pub(crate) mod protocol;
 mod read_ahead;
@@ -78,8 +82,10 @@ mod retained;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod wal_commits;
 mod wal_orphan;
 mod wal_reads;
+pub(crate) mod wal_state;
 
 use channel::Channel;
 use joining::join_again;

@@ -88,6 +88,8 @@ pub(super) struct Served {
     is_busy: bool,
     /// Where a commit has come in part: whether a journal was opened for it.
     commit_under_way: Option<bool>,
+    /// The same of a transaction in WAL mode whose owner has died.
+    adopted: Adopted,
     /// The failure of a write that nobody has heard of yet.
     failed: Option<Error>,
     buffer: Vec<u8>,
@@ -129,6 +131,7 @@ impl Served {
             memory: None,
             is_busy: false,
             commit_under_way: None,
+            adopted: Adopted::default(),
             failed: None,
             buffer: Vec::new(),
         };
@@ -339,6 +342,8 @@ impl Served {
             Operation::Marks => self.lend_marks(),
             Operation::GoOn => self.go_on(call),
             Operation::KeepFile => self.keep_file(call.a, call.b),
+            Operation::WriteOn => self.write_on(call),
+            Operation::CommitOn => self.commit_on(call),
             Operation::Hello => Err(unexpected()),
         }
     }
@@ -530,3 +535,5 @@ mod seat;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod wal_orphans;
+use wal_orphans::Adopted;

@@ -117,6 +117,11 @@ operations! {
     /// Keeps the file as an owner has left it that has died, for a snapshot in WAL mode: by the lock of a reader, and the slot of one that reads no
     /// log. `a` is the number of that owner's marks, `b` SQLite's flags of the log.
     KeepFile = 26,
+    /// Takes the lock of a writer for such a snapshot, where the database has what it builds upon. The data is that, and its commit (`wal_state`); the value says
+    /// which of them was found.
+    WriteOn = 27,
+    /// Commits what such a transaction has written (`batch`), durably. With [`MORE`] in `a` others of it come next, and the last one commits.
+    CommitOn = 28,
 }
 
 impl Operation {

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! 1. A page that was read from the file counts where the guardian lived behind the read, and had kept the file since the owner before it has died.
-//! 2. A transaction that has the lock of a writer, or its turn, has no guardian: it fails, or begins anew.
+//! 2. A transaction that has the lock of a writer goes on where the guardian gives it that, too (`wal_commits`).
 //! 3. All of it happens under the lock of the snapshot: this thread does it, or the one that waits for the death of owners (`lent_pages`).
 
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use crate::files::group::link::Link;
 use crate::files::group::member_file::read;
 use crate::files::group::orphan::{GLANCE, LAST_STREAM};
 use crate::files::group::protocol::{Call, FileOf, Operation};
-use crate::files::group::wal_reads::WalReads;
+use crate::files::group::wal_reads::{Guardian, WalReads};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,25 +52,39 @@ impl Link {
         self.guardian_of(&mut self.wal_reads.lock())
     }
 
-    fn guardian_of(self: &Arc<Link>, reads: &mut WalReads) -> Option<Arc<Channel>> {
+    /// The same, which has given the lock of a writer where the transaction has it.
+    pub(super) fn guardian_of(self: &Arc<Link>, reads: &mut WalReads) -> Option<Arc<Channel>> {
         let mut former = self.channel();
         if let Some(guardian) = reads.guardian.take() {
-            if guardian.look().is_ok() {
-                reads.guardian = Some(guardian.clone());
-                return Some(guardian);
+            if guardian.channel.look().is_ok() {
+                return self.with_guardian(reads, guardian);
             }
-            former = guardian;
+            former = guardian.channel;
         }
         let _ = former.look();
-        let marks = former.borrowing.marks();
-        if !reads.outlives_owner() || !former.has_lost_owner() || marks == 0 {
+        if !reads.outlives_owner() || !former.has_lost_owner() {
             return None;
         }
-        let guardian = join_again(self, &former).ok()?;
+        let channel = self.find_guardian(&former)?;
+        self.with_guardian(reads, Guardian { channel, writes: false })
+    }
+
+    fn with_guardian(&self, reads: &mut WalReads, mut guardian: Guardian) -> Option<Arc<Channel>> {
+        let goes_on = guardian.writes || !reads.is_to_write() || reads.write_on(&mut guardian);
+        let channel = guardian.channel.clone();
+        reads.guardian = Some(guardian);
+        goes_on.then_some(channel)
+    }
+
+    fn find_guardian(self: &Arc<Link>, former: &Arc<Channel>) -> Option<Arc<Channel>> {
+        let (marks, flags) = (former.borrowing.marks(), self.open_flags(FileOf::Wal)?);
+        if marks == 0 {
+            return None;
+        }
+        let guardian = join_again(self, former).ok()?;
         self.settings.tell(&guardian).ok()?;
         // It may die as well.
         guardian.borrowing.note_beginning((self, &guardian), 0, || true);
-        let flags = self.open_flags(FileOf::Wal)?;
         let call = Call::new(Operation::KeepFile, FileOf::Main, marks, flags as u64);
         let until = Instant::now() + GUARDIAN_BEGINS;
         let mut kept = guardian.tell(&call);
@@ -78,15 +92,14 @@ impl Link {
             std::thread::sleep(GLANCE);
             kept = guardian.tell(&call);
         }
-        kept.ok()?;
-        reads.guardian = Some(guardian.clone());
-        Some(guardian)
+        kept.ok().map(|()| guardian)
     }
 
     /// The owner with these marks has died: a snapshot of its goes on, whatever its connection does just now.
     pub(super) fn keep_snapshot(self: &Arc<Link>, marks: u64) {
         let mut reads = self.wal_reads.lock();
-        let channel = reads.guardian.clone().unwrap_or_else(|| self.channel());
+        let guardian = reads.guardian.as_ref().map(|guardian| guardian.channel.clone());
+        let channel = guardian.unwrap_or_else(|| self.channel());
         if channel.borrowing.marks() != marks || !reads.outlives_owner() {
             return;
         }

@@ -18,12 +18,21 @@ use crate::files::group::kept_pages::KeptPages;
 use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::{MemberFile, read};
+use crate::files::group::own_frames::OwnFrames;
 use crate::files::group::protocol::FileOf;
 use crate::files::group::read_ahead::read_pages;
+use crate::files::group::wal_state::Claim;
 use crate::sync::group_changes::Moment;
 use crate::sync::shared_frames::FrameMemory;
 use crate::sync::wal_index::SeenLog;
 use std::sync::Arc;
+
+/// The next owner, which keeps the file as it is for a snapshot whose owner has died (`wal_orphan`).
+pub(super) struct Guardian {
+    pub channel: Arc<Channel>,
+    /// True if it has given the lock of a writer.
+    pub writes: bool,
+}
 
 /// The snapshot of a transaction.
 struct Snapshot {
@@ -40,7 +49,9 @@ pub(super) struct WalReads {
     /// True while it has the lock of a writer, or its turn.
     writes: bool,
     /// The next owner, which keeps the file for it, where the last one has died.
-    pub(super) guardian: Option<Arc<Channel>>,
+    pub(super) guardian: Option<Guardian>,
+    /// What the transaction under way has written.
+    pub(super) own: OwnFrames,
     file: KeptPages,
 }
 
@@ -48,12 +59,12 @@ impl WalReads {
     /// A transaction begins to read.
     pub(super) fn begin(&mut self, log: SeenLog, frames: Option<Arc<FrameMemory>>) {
         self.snapshot = Some(Snapshot { log, frames });
-        self.guardian = None;
     }
 
     /// It ends, or reads in another way.
     pub(super) fn end(&mut self) {
         (self.snapshot, self.guardian) = (None, None);
+        self.own.end();
     }
 
     /// It has the lock of a writer, or its turn, or neither.
@@ -61,18 +72,39 @@ impl WalReads {
         self.writes = writes;
     }
 
-    /// True if it goes on to read where its owner has died.
+    /// True if it goes on where its owner has died.
     pub(super) fn outlives_owner(&self) -> bool {
-        !self.writes && self.snapshot.as_ref().is_some_and(|snapshot| snapshot.frames.is_some())
+        let has_frames = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.frames.is_some());
+        has_frames && (!self.writes || self.own.are_whole())
+    }
+
+    /// True where the guardian has to give the lock of a writer.
+    pub(super) fn is_to_write(&self) -> bool {
+        self.writes && !self.own.is_made
+    }
+
+    /// What the transaction has found, and its commit; `None` where not all of that is here.
+    pub(super) fn claim(&self) -> Option<Claim> {
+        self.own.claim(self.snapshot.as_ref()?.frames.as_ref()?)
+    }
+
+    /// True if its commit was published, and all of its log is in the file by now.
+    pub(super) fn is_past(&self) -> bool {
+        let frames = self.snapshot.as_ref().and_then(|snapshot| snapshot.frames.as_ref());
+        frames.is_some_and(|frames| self.own.is_past(frames))
     }
 
     /// It has published what it has written: that counts by now, in that log.
     pub(super) fn note_published(&mut self, log: SeenLog) {
         self.snapshot.iter_mut().for_each(|snapshot| snapshot.log = log);
+        self.own.note_published();
     }
 
     /// Copies the page of a frame that counts, and lies there in the log; `false` where it has to be asked for.
     fn copy_frame(&self, buf: &mut [u8], offset: u64) -> bool {
+        if self.own.copy_frame(buf, offset) {
+            return true;
+        }
         let Some(Snapshot { log, frames: Some(frames) }) = &self.snapshot else { return false };
         let frame = SeenLog::frame_at(offset, buf.len()).filter(|_| buf.len() == log.page_bytes);
         frame.is_some_and(|frame| frame <= log.last && frames.read(log.salts, frame, buf))
@@ -111,7 +143,17 @@ impl Link {
         if self.wal_reads.lock().copy_frame(buf, offset) {
             return Ok(());
         }
-        read(&self.channel(), FileOf::Wal, buf, offset)
+        let channel = self.channel();
+        let read = read(&channel, FileOf::Wal, buf, offset);
+        if read.is_err() && self.recovery.give_up() {
+            channel.leave();
+            return read;
+        }
+        if read.is_ok() || !channel.has_lost_owner() {
+            return read;
+        }
+        let reads = self.wal_reads.lock();
+        if reads.guardian.is_some() && reads.own.read_to_repair(buf, offset) { Ok(()) } else { read }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::txn::spill_policy::SpillPolicy;
 use crate::txn::wal_bytes::WalBytes;
 use crate::txn::wal_spill_state::WalSpill;
 use litefoot_storage::file::{self, File};
-use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES, Header};
+use litefoot_storage::wal_file::format::{Checksum, FRAME_HEADER_BYTES, HEADER_BYTES, Header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -167,8 +167,10 @@ impl WalFrames {
     /// checksums behind them when it commits. Up to 3.51 it takes the wrong ones where `ROLLBACK TO` has taken such frames
     /// back in between. Recovery of the log stops there, and loses the commits behind. As long as the wal-index stands no
     /// reader looks at the checksums, and the redo log has its own.
-    pub fn rebuild_checksums(&mut self, data: &dyn File) -> Result<()> {
-        let Some((header, mut checksum)) = Header::decode(self.bytes.head()) else { return Ok(()) };
+    ///
+    /// Answers the header of the log, and the checksum that the next frame continues; `None` where there is no header.
+    pub fn rebuild_checksums(&mut self, data: &dyn File) -> Result<Option<(Header, Checksum)>> {
+        let Some((header, mut checksum)) = Header::decode(self.bytes.head()) else { return Ok(None) };
         let mut page = vec![0; self.page_bytes()];
         for number in 0..self.committed {
             self.bytes.clear_freed(number);
@@ -178,7 +180,7 @@ impl WalFrames {
             self.bytes.write(&frame, self.bytes.offset_of(number), data)?;
             checksum = next;
         }
-        Ok(())
+        Ok(Some((header, checksum)))
     }
 
     /// Sets the size of the cache of the connection that writes.

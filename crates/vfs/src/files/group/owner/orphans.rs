@@ -2,10 +2,9 @@
 //!
 //! # Invariants
 //! 1. It gets the locks that it had, or nothing: what was decided before the lock of a reader is looked at once more behind it.
-//! 2. A snapshot in WAL mode gets its lock and its slot, and then the file is looked at. Who writes to it has the slot exclusively, or EXCLUSIVE.
-//! 3. Its first commit has a change counter of this owner's. Recovery has shown one that is ahead of its own (`commit/page_one`).
+//! 2. Its first commit has a change counter of this owner's. Recovery has shown one that is ahead of its own (`commit/page_one`).
 
-use super::{Answer, Served, open_log_to_members, unexpected};
+use super::{Answer, Served, unexpected};
 use crate::commit::page_one::{counter_of, with_counter};
 use crate::db::HEADER_BYTES;
 use crate::error::{Error, Result};
@@ -14,9 +13,6 @@ use crate::files::handle::Handle;
 use crate::files::main_db::MainFile;
 use crate::sync::heirs::{Fate, Orphan, Since};
 use crate::sync::lock_table::Level;
-use crate::sync::wal_index::READ_SLOTS;
-use crate::sync::wal_index_marks::REGION_BYTES;
-use std::ffi::c_int;
 
 /// Bytes of what a member says of its transaction.
 pub(in crate::files::group) const ORPHAN_BYTES: usize = 21;
@@ -102,25 +98,6 @@ impl Served {
         let reserved = if said.is_reserved { RESERVED } else { 0 };
         Ok(Answer { bytes, ..Answer::value(HOLDS | reserved) })
     }
-
-    /// Keeps the file as the owner with these marks has left it, for as long as the member's stream lasts. `flags` are SQLite's of the log.
-    pub(super) fn keep_file(&mut self, marks: u64, flags: u64) -> Result<Answer> {
-        if self.is_in_transaction() {
-            return Err(unexpected());
-        }
-        self.main()?.lock(Level::Shared)?;
-        // In SQLite's order.
-        self.open(FileOf::Wal, flags as c_int)?;
-        let main = self.main()?;
-        main.shm_map(0, REGION_BYTES, true)?;
-        main.shm_lock(READ_SLOTS, 1, false)?;
-        if !self.database.has_file_of(marks) {
-            return Err(lost());
-        }
-        // This process may die as well.
-        open_log_to_members(&self.database);
-        Ok(Answer::default())
-    }
 }
 
 impl MainFile {
@@ -133,7 +110,7 @@ impl MainFile {
 }
 
 /// A transaction that cannot go on.
-fn lost() -> Error {
+pub(super) fn lost() -> Error {
     Error::Io("somebody may have written since the owner of this transaction has died".to_owned())
 }
 

@@ -94,19 +94,24 @@ fn header_is(database: &OpenDatabase, byte: u8) -> bool {
     header.iter().all(|found| *found == byte)
 }
 
-/// Writes a transaction of one page as SQLite does, up to its sync.
+/// Writes a transaction of one page as SQLite does, with its sync.
 fn write_transaction(member: &mut Member) {
+    write_unsynced(member, 1);
+    member.ask(Operation::Sync, FileOf::Wal, (0, 0), &[]).unwrap();
+}
+
+/// The same before the sync, of the last page of the database.
+fn write_unsynced(member: &mut Member, number: u32) {
     member.lock(READ_SLOTS + 1, false).unwrap();
     member.lock(WRITE_SLOT, true).unwrap();
     let log = Header::first(PAGE as u32, None);
     let (bytes, checksum) = log.encode();
     let page = [7; PAGE];
-    let (frame, _) = log.encode_frame(checksum, 1, 1, &page);
+    let (frame, _) = log.encode_frame(checksum, number, number, &page);
     let at = bytes.len() as u64;
     for (offset, data) in [(0, &bytes[..]), (at, &frame), (at + frame.len() as u64, &page)] {
         member.ask(Operation::Write, FileOf::Wal, (offset, 0), data).unwrap();
     }
-    member.ask(Operation::Sync, FileOf::Wal, (0, 0), &[]).unwrap();
 }
 
 #[test]
@@ -285,17 +290,22 @@ pub(super) fn held_group() -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     held_group_on(&SimMedium::new())
 }
 
+/// The first page of a database; the version is 1, or 2 in WAL mode.
+fn first_page(version: u8) -> [u8; PAGE] {
+    let mut page = [1; PAGE];
+    page[..16].copy_from_slice(crate::db::MAGIC);
+    page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
+    page[18..20].fill(version);
+    page
+}
+
 fn held_group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     let (vfs, database) = group_on(medium);
     let mut first = member(&vfs, &database);
     for level in [Level::Shared, Level::Reserved, Level::Exclusive] {
         first.main(Operation::Lock, level as u64, 0);
     }
-    let mut page = vec![1; PAGE];
-    page[..16].copy_from_slice(crate::db::MAGIC);
-    page[16..18].copy_from_slice(&(PAGE as u16).to_be_bytes());
-    page[18..20].copy_from_slice(&[1, 1]);
-    first.ask(Operation::Write, FileOf::Main, (0, 0), &page).unwrap();
+    first.ask(Operation::Write, FileOf::Main, (0, 0), &first_page(1)).unwrap();
     first.ask(Operation::Write, FileOf::Main, (PAGE as u64, 0), &[2; PAGE]).unwrap();
     first.main(Operation::Control, ControlKind::CommitDone as u64, 0);
     first.main(Operation::Close, 0, 0);
@@ -496,6 +506,7 @@ fn writers_take_their_turns_before_they_read() {
     assert_eq!(begin(&mut other, Moment::default(), Shows::Outcome).0, HOLDS | RESERVED);
 }
 
+mod adopted;
 mod frames;
 mod journals;
 mod left_behind;
