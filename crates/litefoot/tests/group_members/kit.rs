@@ -1,5 +1,6 @@
 //! Processes of a group: starting them, telling them what to do, and looking for what they have acknowledged.
 
+use crate::slow_device::device;
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
 use litefoot_testkit::sqlite::metric_or_zero;
@@ -22,7 +23,12 @@ pub(crate) fn open_with(path: &Path, list: &str) -> (Vfs, Connection) {
     // Another test would take the place of a VFS of this name, and drop it: then no member of this process finds its next owner.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("members-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let vfs = Vfs::builder(name).options(options).register().unwrap();
+    let builder = Vfs::builder(name).options(options);
+    let builder = match device() {
+        Some(device) => builder.medium(device),
+        None => builder,
+    };
+    let vfs = builder.register().unwrap();
     let db = vfs.open(path).unwrap();
     db.busy_timeout(Duration::from_secs(20)).unwrap();
     (vfs, db)

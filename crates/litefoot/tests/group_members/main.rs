@@ -10,6 +10,8 @@
 //! | `ends` | members and owners that are killed, stopped, or end |
 //! | `heirs` | transactions whose owner is killed |
 //! | `knocks` | how processes come to an owner that is alone |
+//! | `by_itself` | processes that join without having been told to |
+//! | `slow_device` | a device whose syncs take long |
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
 //! | `requests` | a connection for each request |
@@ -20,6 +22,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod by_itself;
 mod containers;
 mod ends;
 mod heirs;
@@ -29,6 +32,7 @@ mod left_behind;
 mod reading;
 mod requests;
 mod seats;
+mod slow_device;
 mod snapshots;
 mod spilling;
 mod strangers;

@@ -381,6 +381,11 @@ pub trait Medium: Send + Sync {
         self.open(path, kind, mode).map(Some)
     }
 
+    /// Opens a new file without a name in a directory, which is gone once it is closed, or behind a crash; `None` where there can be none.
+    fn open_nameless(&self, _directory: &Path) -> Option<Arc<dyn File>> {
+        None
+    }
+
     /// True if other processes find the same files by the same names.
     fn is_the_systems(&self) -> bool {
         false

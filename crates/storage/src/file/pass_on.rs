@@ -189,6 +189,14 @@ macro_rules! pass_on {
             self.$field.open(path, kind, mode)
         }
     };
+    (@open_nameless $field:tt) => {
+        fn open_nameless(
+            &self,
+            directory: &::std::path::Path,
+        ) -> Option<::std::sync::Arc<dyn $crate::file::File>> {
+            self.$field.open_nameless(directory)
+        }
+    };
     (@delete $field:tt) => {
         fn delete(&self, path: &::std::path::Path) -> $crate::file::Result<()> {
             self.$field.delete(path)

@@ -79,6 +79,11 @@ impl Medium for OsMedium {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn open_nameless(&self, directory: &Path) -> Option<Arc<dyn File>> {
+        os_file::open_nameless(directory).ok()
+    }
+
     fn is_the_systems(&self) -> bool {
         true
     }
@@ -172,7 +177,7 @@ impl DatabaseMedium {
 }
 
 impl Medium for DatabaseMedium {
-    pass_on!(system: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
+    pass_on!(system: open_nameless, delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
 
     fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
         open_file(path, kind, mode, AtLease::Waits, || self.rights())

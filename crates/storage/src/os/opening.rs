@@ -13,6 +13,7 @@
 //!    root, its owner and group are set before a byte is in it. Files without a database are private to the user.
 //! 4. No descriptor below 3 is kept: a program with closed standard streams must not print to a database, or close it.
 //! 5. No program that this process starts inherits a descriptor.
+//! 6. A file without a name is private to the user, and stays without one.
 
 #[cfg(target_os = "linux")]
 use super::leased;
@@ -114,6 +115,21 @@ pub(super) fn open(
     Ok((file, metadata))
 }
 
+/// Makes a file without a name in a directory, which nobody can give one. Fails where the file system has none (`EOPNOTSUPP`), and where the directory
+/// may not be written.
+#[cfg(target_os = "linux")]
+pub(super) fn nameless(directory: &Path) -> io::Result<(File, Metadata)> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .mode(PRIVATE)
+        .custom_flags(libc::O_CLOEXEC | libc::O_TMPFILE | libc::O_EXCL);
+    let file = above_standard_streams(options.open(directory)?)?;
+    let metadata = file.metadata()?;
+    Ok((file, metadata))
+}
+
 fn options(write: bool) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(write).custom_flags(FLAGS);
@@ -192,7 +208,10 @@ pub(super) fn above_standard_streams(file: File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::Medium;
     use crate::file::{FileKind, OpenMode};
+    use crate::os::OsMedium;
+    use std::io::IoSlice;
     use std::os::unix::fs::symlink;
 
     const LOGS: [(FileKind, &str); 3] = [
@@ -252,5 +271,54 @@ mod tests {
         }
         assert!(!dangling.exists());
         assert_eq!(fs::read(&target).unwrap(), b"theirs");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_nameless_file_is_written_and_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = OsMedium.open_nameless(directory.path()).expect("a file system with such files");
+        file.write_durable_at(&[IoSlice::new(b"bytes")], 0).unwrap();
+        let mut read = [0; 5];
+        assert_eq!((file.read_at(&mut read, 0).unwrap(), &read), (5, b"bytes"));
+        assert_eq!(file.id().device, fs::metadata(directory.path()).unwrap().dev());
+        let descriptor = file.raw_descriptor().unwrap();
+        // SAFETY: asks only.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+        assert!(flags & libc::FD_CLOEXEC != 0);
+        let found = fs::metadata(format!("/proc/self/fd/{descriptor}")).unwrap();
+        assert_eq!((found.mode() & RIGHTS, found.nlink()), (PRIVATE, 0));
+        let name = directory.path().join("name");
+        let link = |to: &Path| {
+            let from = std::ffi::CString::new(format!("/proc/self/fd/{descriptor}")).unwrap();
+            let to = std::ffi::CString::new(to.as_os_str().as_bytes()).unwrap();
+            let here = libc::AT_FDCWD;
+            // SAFETY: both are NUL-terminated strings that outlive the call.
+            unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) }
+        };
+        assert_eq!(link(&name), -1);
+        drop(file);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(OsMedium.open_nameless(&name).is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_directory_that_may_not_be_written_gets_no_nameless_file() {
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = directory.path().to_owned();
+        let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        set(0o555);
+        let its = path.clone();
+        let asked = std::thread::spawn(move || {
+            if user() == 0 {
+                // SAFETY: changes this thread, which ends.
+                unsafe { libc::syscall(libc::SYS_setresuid, -1, 65_534, -1) };
+            }
+            OsMedium.open_nameless(&its).is_some()
+        });
+        assert!(!asked.join().unwrap());
+        set(0o755);
+        assert!(OsMedium.open_nameless(&path).is_some());
     }
 }

@@ -59,6 +59,13 @@ pub(super) fn open_file(
     Ok(Arc::new(file))
 }
 
+/// A new file without a name in a directory.
+#[cfg(target_os = "linux")]
+pub(super) fn open_nameless(directory: &Path) -> io::Result<Arc<dyn File>> {
+    let (file, metadata) = opening::nameless(directory)?;
+    Ok(Arc::new(OsFile::new(file, &metadata, FileKind::Temporary, directory)))
+}
+
 /// A database file that another process has opened, and has lost: its locks and its lease are those of the open file.
 #[cfg(target_os = "linux")]
 pub(super) fn taken_over(file: fs::File, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -31,6 +31,7 @@
 //! | `group_commit` | leader, followers, committed and durable LSN |
 //! | `commit_queue` | what waits, and what the logs have room for |
 //! | `commit_delay` | how long the leader waits for followers |
+//! | `sync_time` | whether syncs of a device take long, where no commit has told yet |
 //! | `syncs_in_flight` | which groups of commits are on their way, and how many syncs at a time pay |
 //! | `log_form_backoff` | when pages are logged by choice, and not statements |
 //! | `delta_start` | when commits begin to be logged as deltas |
@@ -80,6 +81,7 @@ pub(crate) mod rollback_checkpoint;
 pub(crate) mod rollback_deltas;
 pub(crate) mod rollback_log;
 pub(crate) mod shared_syncs;
+pub(crate) mod sync_time;
 pub(crate) mod syncs_in_flight;
 pub(crate) mod wal;
 pub(crate) mod wal_spilling;

@@ -20,6 +20,8 @@
 //! 1. Without a joiner an application pays an attempt to connect for each visitor.
 //! 2. A joiner hears soon what it is to do. Where it hears nothing, it opens the file as a stranger, which is always correct.
 //! 3. The name is free at no time: whoever comes meanwhile waits at it, and comes to the owner.
+//! 4. Without having been told to, an owner serves newcomers outside of WAL mode, and in WAL mode where a sync takes long. The device is asked for that
+//!    behind a knock or a newcomer only, and never by a thread of the application's.
 //!
 //! # Invariants
 //! 1. One process at a time knocks: the one that has the name. The others wait there, and do not open the file.
@@ -27,12 +29,13 @@
 //! 3. The lease is taken again only behind an answer to the joiner. So one that has heard nothing may knock again and again.
 
 use crate::cache::read_committed;
+use crate::commit::sync_time;
 use crate::db::{HEADER_BYTES, is_wal_mode};
 use crate::open::OpenDatabase;
 use crate::open::sharing;
 use crate::options::{GroupSocket, Sharing};
 use crate::sync::forks::InSqlite;
-use litefoot_storage::file::FileId;
+use litefoot_storage::file::{FileId, parent_directory};
 use litefoot_storage::os::{LocalListener, LocalSocket};
 use litefoot_storage::sync::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -78,6 +81,15 @@ pub(super) enum Met {
     Served,
 }
 
+/// How a thread may find out whether syncs are long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LongSyncs {
+    /// By what is known already.
+    Known,
+    /// By some syncs of its own, where nothing is known.
+    Asked,
+}
+
 /// What is to be said.
 enum Decision {
     Wait,
@@ -102,7 +114,8 @@ impl OpenDatabase {
         let Some(serve) = self.joiners.serve.get() else { return };
         let is_kept = self.db.options().group_socket == GroupSocket::File
             || if sharing::takes_lease_at_open(self) {
-                listener.is_awaited(Duration::ZERO).unwrap_or(false) && self.serves_now()
+                // Whoever is not served so knocks.
+                listener.is_awaited(Duration::ZERO).unwrap_or(false) && self.serves_now(LongSyncs::Known)
             } else {
                 self.serves_beside_others()
             };
@@ -118,13 +131,43 @@ impl OpenDatabase {
         }
     }
 
-    /// True if newcomers are served: by the word of the application, or outside of WAL mode.
-    pub(crate) fn serves_now(&self) -> bool {
-        self.db.options().sharing == Sharing::Group || !self.is_in_wal_mode()
+    /// True if newcomers are served: by the word of the application, or by themselves.
+    fn serves_now(&self, long_syncs: LongSyncs) -> bool {
+        self.db.options().sharing == Sharing::Group || self.gains_by_newcomers(long_syncs)
     }
 
     fn serves_beside_others(&self) -> bool {
-        self.db.options().sharing == Sharing::Group || !self.sharing().is_blind() && !self.is_in_wal_mode()
+        self.db.options().sharing == Sharing::Group
+            || !self.sharing().is_blind() && self.gains_by_newcomers(LongSyncs::Known)
+    }
+
+    /// True if newcomers are served that have not been told to come, or come to one that has not been told to serve. It may sync a file: not for a thread of the
+    /// application's.
+    pub(crate) fn serves_by_itself(&self) -> bool {
+        self.gains_by_newcomers(LongSyncs::Asked)
+    }
+
+    fn gains_by_newcomers(&self, long_syncs: LongSyncs) -> bool {
+        !self.is_in_wal_mode() || self.has_long_syncs(long_syncs)
+    }
+
+    /// True if syncs of commits are known to take long. Where its logs are elsewhere only its own commits tell.
+    fn has_long_syncs(&self, by: LongSyncs) -> bool {
+        let device = self.db.file().id().device;
+        let options = self.db.options();
+        let has_logs_beside = options.commit_log_path.is_none() && options.tier.is_none();
+        if self.wal().is_some_and(|wal| wal.is_long()) {
+            if has_logs_beside {
+                sync_time::note_long(device);
+            }
+            return true;
+        }
+        let answer = match by {
+            _ if !has_logs_beside => None,
+            LongSyncs::Known => sync_time::known(device),
+            LongSyncs::Asked => sync_time::ask(&**self.db.medium(), parent_directory(self.db.path()), device),
+        };
+        answer.unwrap_or(false)
     }
 
     /// True if the database is in WAL mode, or that is not known.
@@ -169,6 +212,8 @@ pub(super) fn meet(database: &Arc<OpenDatabase>, waited: Duration) -> Met {
         if !database.sharing().has_lease() || database.has_name() {
             return Met::Nobody;
         }
+        // With the log in memory goes what its commits have told.
+        database.has_long_syncs(LongSyncs::Known);
         // Mostly nobody has the name.
         let Ok(Some(socket)) = LocalSocket::connect(&name_of(database.db.file().id())) else {
             return Met::Nobody;
@@ -201,8 +246,9 @@ pub(super) fn meet(database: &Arc<OpenDatabase>, waited: Duration) -> Met {
 }
 
 fn decide(database: &OpenDatabase, waited: Duration) -> Decision {
-    let may_serve =
-        database.joiners.serve.get().is_some() && !database.is_multi_process() && database.serves_now();
+    let may_serve = database.joiners.serve.get().is_some()
+        && !database.is_multi_process()
+        && database.serves_now(LongSyncs::Asked);
     if !may_serve {
         Decision::Stay
     } else if sharing::is_being_made(database) {

@@ -34,6 +34,11 @@ impl Medium for Meter {
         Ok(Arc::new(MeteredFile::new(inner, kind, self.stats.clone())))
     }
 
+    fn open_nameless(&self, directory: &Path) -> Option<Arc<dyn File>> {
+        let inner = self.inner.open_nameless(directory)?;
+        Some(Arc::new(MeteredFile::new(inner, FileKind::Temporary, self.stats.clone())))
+    }
+
     fn sync_directory(&self, directory: &Path) -> Result<()> {
         self.inner.sync_directory(directory)?;
         Stats::add(&self.stats.directory_syncs, 1);

@@ -368,12 +368,12 @@ pub(super) fn receive(
     let (call, true) = Call::decode(frame)? else { return None };
     let flags = call.b;
     let greeting = greeting(database.db().file().id(), database.db().options());
-    // Newcomers come to a group in WAL mode only where both have been told to.
+    // Newcomers come to a group where both have been told to, or where it gains.
     let by_itself = flags & BY_ITSELF != 0 || database.db().options().sharing == Sharing::Auto;
-    let may_come = flags & IS_NEW == 0 || !by_itself || !database.is_in_wal_mode();
+    let may_come = || flags & IS_NEW == 0 || !by_itself || database.serves_by_itself();
     let is_hello = call.operation == Operation::Hello && call.a == VERSION;
     let keeps =
-        Keeps::decode(call.data).filter(|(_, said)| is_hello && *said == greeting.as_bytes() && may_come);
+        Keeps::decode(call.data).filter(|(_, said)| is_hello && *said == greeting.as_bytes() && may_come());
     let is_welcome = keeps.is_some();
     let _ = socket.set_timeout(0);
     if is_welcome && flags & BORROWS != 0 {

@@ -9,6 +9,7 @@ use super::of_test::{READS, SPILLS, group_on, inserting, vfs_on};
 use super::protocol::{
     BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, Reply, Seen, VERSION,
 };
+use crate::commit::sync_time::of_test::Device;
 use crate::error::Error;
 use crate::ffi::api::Api;
 use crate::ffi::codes::{
@@ -148,41 +149,58 @@ fn a_member_that_has_opened_its_log_goes_on_at_the_next_owner() {
     }
 }
 
-/// Where nobody has been told to join, newcomers come outside of WAL mode only. Those that are members already go on.
+/// Where nobody has been told to join, newcomers come outside of WAL mode, and where a sync takes long. Those that are members already go on.
 #[test]
-fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to() {
-    for (sharing, flags, in_wal_mode, is_served) in [
-        (Sharing::Group, IS_NEW, true, true),
-        (Sharing::Group, IS_NEW | BY_ITSELF, true, false),
-        (Sharing::Group, IS_NEW | BY_ITSELF, false, true),
-        (Sharing::Auto, IS_NEW, true, false),
-        (Sharing::Auto, IS_NEW, false, true),
-        (Sharing::Auto, BY_ITSELF, true, true),
+fn newcomers_come_to_a_database_in_wal_mode_where_both_were_told_to_or_syncs_are_long() {
+    // The device is asked where there is a number.
+    for (sharing, flags, in_wal_mode, long, is_served, asked) in [
+        (Sharing::Group, IS_NEW, true, None, true, 0),
+        (Sharing::Group, IS_NEW | BY_ITSELF, true, None, false, 0),
+        (Sharing::Group, IS_NEW | BY_ITSELF, false, None, true, 0),
+        (Sharing::Auto, IS_NEW, true, None, false, 0),
+        (Sharing::Auto, IS_NEW, false, None, true, 0),
+        (Sharing::Auto, BY_ITSELF, true, None, true, 0),
+        (Sharing::Group, IS_NEW, true, Some(0xE001), true, 0),
+        (Sharing::Group, IS_NEW | BY_ITSELF, true, Some(0xE002), true, 1),
+        (Sharing::Auto, IS_NEW, true, Some(0xE003), true, 1),
+        (Sharing::Auto, IS_NEW | BY_ITSELF, true, Some(0xE003), true, 0),
+        (Sharing::Auto, IS_NEW | BY_ITSELF, false, Some(0xE004), true, 0),
+        (Sharing::Auto, BY_ITSELF, true, Some(0xE005), true, 0),
     ] {
-        let medium = SimMedium::new();
+        let device = Arc::new(Device::new(long.unwrap_or_default()));
+        let medium: Arc<dyn Medium> = match long {
+            Some(_) => device.clone(),
+            None => Arc::new(device.medium.clone()),
+        };
         let mut page = first_page();
         if !in_wal_mode {
             page[18..20].copy_from_slice(&[1, 1]);
         }
         let file = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::Create).unwrap();
         file.write_at(&page, 0).unwrap();
-        let vfs = vfs_on(Arc::new(medium.clone()));
-        let mut setup = DatabaseSetup::of_test(Arc::new(medium), Path::new("/app.db"));
+        let vfs = vfs_on(medium.clone());
+        let mut setup = DatabaseSetup::of_test(medium, Path::new("/app.db"));
         setup.options.sharing = sharing;
         let options = setup.options.clone();
         let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
-        let id = database.db().file().id();
-        let name = format!("litefoot-newcomers-{}", std::process::id());
-        let listener = LocalListener::bind(&name).unwrap().unwrap();
-        let there = std::thread::spawn(move || receive(&Arc::new(listener.accept().unwrap()), vfs, database));
-        let socket = LocalSocket::connect(&name).unwrap().unwrap();
-        let channel = Channel::new(socket, Path::new("/app.db"));
-        let said = Keeps::default().encode(&greeting(id, &options));
-        let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(&said);
-        let answer = channel.tell(&call);
-        assert_eq!(answer.is_ok(), is_served, "{sharing:?} {flags} {in_wal_mode}: {answer:?}");
-        drop(channel);
-        there.join().unwrap();
+        let greeting = greeting(database.db().file().id(), &options);
+        // Another build's is refused before.
+        for (greeting, is_served) in [("another", false), (greeting.as_str(), is_served)] {
+            let name = format!("litefoot-newcomers-{}", std::process::id());
+            let listener = LocalListener::bind(&name).unwrap().unwrap();
+            let (vfs, database) = (vfs.clone(), database.clone());
+            let there =
+                std::thread::spawn(move || receive(&Arc::new(listener.accept().unwrap()), vfs, database));
+            let socket = LocalSocket::connect(&name).unwrap().unwrap();
+            let channel = Channel::new(socket, Path::new("/app.db"));
+            let said = Keeps::default().encode(greeting);
+            let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(&said);
+            let answer = channel.tell(&call);
+            assert_eq!(answer.is_ok(), is_served, "{sharing:?} {flags} {in_wal_mode} {long:?}: {answer:?}");
+            drop(channel);
+            there.join().unwrap();
+            assert_eq!(device.asked(), if is_served { asked } else { 0 }, "{sharing:?} {flags} {long:?}");
+        }
     }
 }
 
