@@ -316,8 +316,8 @@ const KNOWN: &[Known] = &[
         sharing,
         "auto, group, separate, exclusive or passthrough",
         "`auto`: litefoot's commits while this process is the only one that has the database open, SQLite's own protocol \
-         while others have. Outside of WAL mode other processes of litefoot's are no others: the first of them commits for all. \
-         `group`: the same in WAL mode, too, with processes that say `group`. `separate`: all others are others. `exclusive`: other processes find the database locked. \
+         while others have. Outside of WAL mode, and where a flush takes a millisecond or more, other processes of litefoot's are no \
+         others: the first of them commits for all. `group`: the same everywhere, with processes that say `group`. `separate`: all others are others. `exclusive`: other processes find the database locked. \
          `passthrough`: SQLite's own VFS, without litefoot's commits",
         "several processes with litefoot write the database (`group`), and some without it all the time (`passthrough`); nobody \
          else shall read or write it (`exclusive`)",

@@ -120,11 +120,7 @@ pub(super) fn open(
 #[cfg(target_os = "linux")]
 pub(super) fn nameless(directory: &Path) -> io::Result<(File, Metadata)> {
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .mode(PRIVATE)
-        .custom_flags(libc::O_CLOEXEC | libc::O_TMPFILE | libc::O_EXCL);
+    options.read(true).write(true).mode(PRIVATE).custom_flags(libc::O_TMPFILE | libc::O_EXCL);
     let file = above_standard_streams(options.open(directory)?)?;
     let metadata = file.metadata()?;
     Ok((file, metadata))
@@ -300,6 +296,8 @@ mod tests {
         drop(file);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(OsMedium.open_nameless(&name).is_none());
+        let database = OsMedium.open(&name, FileKind::Database, OpenMode::CreateNew).unwrap();
+        assert!(OsMedium.for_database(&database).unwrap().open_nameless(directory.path()).is_some());
     }
 
     #[cfg(target_os = "linux")]

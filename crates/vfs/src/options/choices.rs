@@ -3,7 +3,7 @@
 /// Sharing: the use of one database by several processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// As `Group` while the database is in a rollback-journal mode, as `Separate` in WAL mode.
+    /// As `Group` while the database is in a rollback-journal mode, or syncs take a millisecond or more; else as `Separate`.
     #[default]
     Auto,
     /// As `Separate`, and processes of litefoot's that say so, too, have one owner, which commits for all of them.

@@ -17,7 +17,7 @@
 //! as soon as its lease tells of others. Who finds the name free then knocks (`knocking`), and the owner has the name again.
 //!
 //! # Promises
-//! 1. Strangers, which do not say `group`, meet the group as one owner, as with `sharing=auto`.
+//! 1. Strangers, which are all other programs, meet the group as one owner.
 //! 2. The death of a member at any point costs its transaction, and nothing else.
 //! 3. The death of the owner costs no transaction that its member holds back: it goes on with the next owner, which takes the open file over (`orphan`).
 //!    In WAL mode it goes on with its snapshot (`wal_orphan`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
