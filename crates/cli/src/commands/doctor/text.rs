@@ -103,10 +103,10 @@ fn of_database(database: &OpenDatabase) -> Vec<String> {
     let state = match (database.state, database.others.is_empty()) {
         (State::Owned, _) => "on litefoot, which owns it",
         (State::MultiProcess, _) => "on litefoot, which shares it: commits cost what they cost without",
-        (State::Elsewhere, _) => "a visitor: another process has it on litefoot",
+        (State::Elsewhere, _) => "a visitor, or a member of its group: another process has it on litefoot",
         (State::Stock, true) => "on stock SQLite; on litefoot this process would own it",
         (State::Stock, false) => {
-            "on stock SQLite; on litefoot it would be shared, and cost what it costs without, while others have it open"
+            "on stock SQLite; on litefoot it would be shared, and cost what it costs without, while others have it open that do not join it"
         }
     };
     let mut lines = vec![line("database", &format!("{}: {state}{others}", database.path.display()))];
