@@ -20,7 +20,7 @@
 //! 1. Strangers, which are all other programs, meet the group as one owner.
 //! 2. The death of a member at any point costs its transaction, and nothing else.
 //! 3. The death of the owner costs no transaction that its member holds back: it goes on with the next owner, which takes the open file over (`orphan`).
-//!    In WAL mode it goes on with its snapshot (`wal_orphan`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
+//!    In WAL mode it goes on with its snapshot (`wal_orphan`), and with what it has written (`wal_commits`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
 //!    acknowledged is recovered, as after any crash.
 //! 4. Nobody trusts another user: both ends check whose process the other is.
 //! 5. Processes with different protocols do not join: the one that comes later is a stranger to the other.
