@@ -101,9 +101,9 @@ impl Served {
         let database = self.database.clone();
         let known = |place| database.is_known(place);
         let mut found = Found::Commit;
-        if !self.compare(&claim, |content| claim.is_committed(content, &known))? {
+        if !self.compare(&claim, |content| claim.is_committed(content, known))? {
             self.main()?.shm_lock(WRITE_SLOT, 1, true)?;
-            let looked = self.compare(&claim, |content| claim.find(content, &known));
+            let looked = self.compare(&claim, |content| claim.find(content, known));
             found = *looked.as_ref().unwrap_or(&Found::Nothing);
             if found != Found::Base {
                 self.main()?.shm_unlock(WRITE_SLOT, 1)?;
