@@ -321,8 +321,11 @@ impl MemberFile {
     /// It has a slot of a reader.
     fn begin_to_read(&self) {
         let mut reads = self.link.wal_reads.lock();
-        reads.begin(self.seen_log(), self.index.frames.clone());
         let writes = self.index.has_turn || self.index.exclusive & WRITES != 0;
+        if !writes {
+            reads.end();
+        }
+        reads.begin(self.seen_log(), self.index.frames.clone());
         reads.note_writes(writes);
         if writes {
             self.begin_own(&mut reads);
@@ -403,9 +406,9 @@ impl MemberFile {
             return self.end_by_seat(bits).and(is_heard);
         }
         self.index.shared &= !bits;
-        self.end_without_slots();
         let was_exclusive = self.index.exclusive & bits;
         self.index.exclusive &= !bits;
+        self.end_without_slots();
         self.link.recovery.note(self.index.makes_index());
         let given_back = self.give_back_slots(first, count, bits);
         if was_exclusive != 0 && !self.channel.is_alive() {

@@ -312,6 +312,28 @@ fn a_recovery_of_the_index_whose_owner_ends_changes_nothing_that_others_have() {
     }
 }
 
+#[test]
+fn what_a_transaction_has_written_is_kept_until_it_has_no_lock() {
+    const READ_SLOT: usize = READ_SLOTS + 1;
+    with_owners(&[], |link, member| {
+        let (log, _) = MemberCompanion::open(link.clone(), FileOf::Wal, OPEN_LOG).unwrap();
+        member.shm_map(0, REGION, true).unwrap();
+        for order in [[WRITE_SLOT, READ_SLOT], [READ_SLOT, WRITE_SLOT]] {
+            let is_kept = || link.wal_reads.lock().own.are_whole();
+            member.shm_lock(READ_SLOT, 1, false).unwrap();
+            assert!(!is_kept());
+            member.shm_lock(WRITE_SLOT, 1, true).unwrap();
+            for slot in order {
+                assert!(is_kept(), "{order:?}");
+                member.shm_unlock(slot, 1).unwrap();
+            }
+            assert!(!is_kept(), "{order:?}");
+        }
+        member.shm_unmap(false).unwrap();
+        Box::new(log).close().unwrap();
+    });
+}
+
 /// What it has read may have come without a message.
 #[test]
 fn a_statement_whose_owner_ends_behind_its_turn_begins_anew() {
