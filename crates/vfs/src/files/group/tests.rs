@@ -4,7 +4,7 @@ use super::channel::Channel;
 use super::joining::{Met, greeting, receive};
 use super::link::{Link, Opening};
 use super::member_companion::MemberCompanion;
-use super::member_file::MemberFile;
+use super::member_file::{MOST_OWNERS, MemberFile};
 use super::of_test::{READS, SPILLS, group_on, inserting, vfs_on};
 use super::protocol::{
     BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, Reply, Seen, VERSION,
@@ -15,7 +15,7 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::{
     SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_READWRITE, SQLITE_OPEN_WAL,
 };
-use crate::files::handle::{Control, Handle};
+use crate::files::handle::{Control, Handle, Handled, PragmaCall};
 use crate::files::vfs::Vfs;
 use crate::open::OpenDatabase;
 use crate::open::database::DatabaseSetup;
@@ -308,6 +308,19 @@ fn a_recovery_of_the_index_whose_owner_ends_changes_nothing_that_others_have() {
             assert_eq!(mapped, index);
             member.shm_unmap(false).unwrap();
             Box::new(log).close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_pragma_of_sqlites_is_carried_out_where_no_owner_hears_of_it() {
+    for (name, is_heard) in [("cache_size", true), ("litefoot_stats", false)] {
+        with_owners(&[Operation::Pragma; MOST_OWNERS as usize + 1], |_, member| {
+            member.unlock(Level::None).unwrap();
+            let call = PragmaCall { name, value: None, answer: &mut None };
+            let done = member.control(Control::Pragma(call));
+            assert_eq!(matches!(done, Ok(Handled::No)), is_heard, "{name}: {:?}", done.err());
+            member.lock(Level::Shared).unwrap();
         });
     }
 }
