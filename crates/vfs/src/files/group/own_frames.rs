@@ -254,6 +254,11 @@ mod tests {
         assert_eq!(frame[..24], [&1_u32.to_be_bytes()[..], &4_u32.to_be_bytes(), &[0; 16]].concat());
         assert!(!own.read_to_repair(&mut frame, at(3) - 24) && !own.read_to_repair(&mut page, at(6)));
         assert!(own.read_to_repair(&mut page[..8], at(3) - 8));
+        // SQLite has rolled it back, and goes on.
+        own.note_write(&[&7_u32.to_be_bytes()[..], &[0; 20]].concat(), at(6) - 24);
+        assert!(!own.are_complete() && own.commit().is_none());
+        write(&mut own, 6, 7, 8, 6);
+        assert_eq!(fillers(&own), Some((vec![(2, 4), (7, 6)], 8)));
         own.end();
         assert!(!own.are_whole() && !own.copy_frame(&mut page, at(5)));
     }
