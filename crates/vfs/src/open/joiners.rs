@@ -153,21 +153,31 @@ impl OpenDatabase {
 
     /// True if syncs of commits are known to take long. Where its logs are elsewhere only its own commits tell.
     fn has_long_syncs(&self, by: LongSyncs) -> bool {
-        let device = self.db.file().id().device;
-        let options = self.db.options();
-        let has_logs_beside = options.commit_log_path.is_none() && options.tier.is_none();
-        if self.wal().is_some_and(|wal| wal.is_long()) {
-            if has_logs_beside {
-                sync_time::note_long(device);
-            }
+        if self.note_long_syncs() {
             return true;
         }
+        let device = self.db.file().id().device;
         let answer = match by {
-            _ if !has_logs_beside => None,
+            _ if !self.has_logs_beside() => None,
             LongSyncs::Known => sync_time::known(device),
             LongSyncs::Asked => sync_time::ask(&**self.db.medium(), parent_directory(self.db.path()), device),
         };
         answer.unwrap_or(false)
+    }
+
+    /// Notes for the device what its own commits tell; `true` where syncs are long.
+    fn note_long_syncs(&self) -> bool {
+        let are_long = self.wal().is_some_and(|wal| wal.is_long());
+        if are_long && self.has_logs_beside() {
+            sync_time::note_long(self.db.file().id().device);
+        }
+        are_long
+    }
+
+    /// True if the logs of commits are on the device of the database.
+    fn has_logs_beside(&self) -> bool {
+        let options = self.db.options();
+        options.commit_log_path.is_none() && options.tier.is_none()
     }
 
     /// True if the database is in WAL mode, or that is not known.
@@ -213,7 +223,7 @@ pub(super) fn meet(database: &Arc<OpenDatabase>, waited: Duration) -> Met {
             return Met::Nobody;
         }
         // With the log in memory goes what its commits have told.
-        database.has_long_syncs(LongSyncs::Known);
+        database.note_long_syncs();
         // Mostly nobody has the name.
         let Ok(Some(socket)) = LocalSocket::connect(&name_of(database.db.file().id())) else {
             return Met::Nobody;

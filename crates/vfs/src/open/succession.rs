@@ -15,10 +15,9 @@
 //! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
 
 use crate::error::{Error, Result};
-use crate::files::group::wal_state::Place;
 use crate::open::{OpenDatabase, sharing};
 use crate::sync::group_changes::Moment;
-use crate::sync::heirs::{Fate, Orphan};
+use crate::sync::heirs::{Fate, Orphan, Place};
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::sync::Mutex;
 use std::collections::BTreeMap;

@@ -75,6 +75,13 @@ pub(crate) enum Fate {
     Lost,
 }
 
+/// The end of a commit in WAL mode: its last frame, in the log with these salts. No other commit has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub salts: u64,
+    pub frame: u32,
+}
+
 impl Marks {
     /// Decides what becomes of the open file; `false` where that is decided.
     pub fn decide(&self, what: Estate) -> bool {

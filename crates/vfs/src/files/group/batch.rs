@@ -1,4 +1,4 @@
-//! Pages in messages as bytes, outside of WAL mode: what has changed since a member's last transaction, and what it commits.
+//! Pages in messages as bytes: what has changed since a member's last transaction, and what it commits, outside of WAL mode or behind the death of its owner.
 //!
 //! ```text
 //! news    epoch (8)  commits (8)  marks (8)  writings (8)  length of the database (8)  bytes of a page (4)  numbers (4)  number (4) each  pages
@@ -11,11 +11,17 @@
 //! # Invariants
 //! 1. What is decoded fits: pages are whole, numbers count from 1, and a page has a size that SQLite's may have.
 
+use crate::error;
+use crate::files::group::channel::Channel;
+use crate::files::group::protocol::{Call, MORE, Reply};
 use crate::sync::group_changes::Moment;
 use crate::sync::heirs::Since;
 
 /// Most bytes of the pages that come with the news.
 pub(super) const MOST_NEWS_BYTES: usize = 64 << 10;
+
+/// Bytes of pages that a message has, about.
+pub(super) const MOST_OF_A_MESSAGE: usize = 512 << 10;
 
 /// Any page may have changed.
 const ALL: u32 = u32::MAX;
@@ -149,6 +155,32 @@ impl<'a> Batch<'a> {
         let (len, least) = (u64::from_ne_bytes(*len), u64::from_ne_bytes(*least));
         Some(Batch { len, least, page_bytes, pages: Pages::decode(bytes, page_bytes)? })
     }
+}
+
+/// Makes a call with a batch, in as many messages as it takes: all but the last say [`MORE`], and wait for no reply.
+pub(super) fn ask_with_batch<'p, T>(
+    channel: &Channel,
+    call: Call<'_>,
+    (len, least, page_bytes): (u64, u64, usize),
+    pages: impl ExactSizeIterator<Item = (u32, &'p [u8])>,
+    then: impl FnOnce(&Reply<'_>) -> error::Result<T>,
+) -> error::Result<T> {
+    let bytes = (pages.len() * (page_bytes + 4)).min(MOST_OF_A_MESSAGE);
+    let mut message = Vec::with_capacity(32 + bytes);
+    Batch::encode(len, least, page_bytes, &mut message);
+    let head = message.len();
+    let more = Call { a: call.a | MORE, ..call };
+    for (number, page) in pages {
+        if message.len() + page.len() > MOST_OF_A_MESSAGE {
+            channel.defer(&more.with(&message))?;
+            message.truncate(head);
+        }
+        encode_page(number, page_bytes, &mut message, |bytes| {
+            bytes.copy_from_slice(page);
+            Ok::<(), error::Error>(())
+        })?;
+    }
+    channel.ask(&call.with(&message), then)
 }
 
 #[cfg(test)]

@@ -16,11 +16,11 @@
 //! 2. A read sees the pages of the transaction first, then those that are kept, then the owner's.
 //! 3. The journal goes to the owner before the pages that it can roll back.
 
-use crate::error::{Error, Result};
-use crate::files::group::batch::{Batch, News, encode_page};
+use crate::error::Result;
+use crate::files::group::batch::{MOST_OF_A_MESSAGE, News, ask_with_batch};
 use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
-use crate::files::group::protocol::{Call, FileOf, MORE, Operation, Seen};
+use crate::files::group::protocol::{Call, FileOf, Operation, Seen};
 use crate::options::Options;
 use crate::sync::heirs::Since;
 use litefoot_storage::rollback_journal::MAGIC;
@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 /// Most bytes of pages, and of the journal, that are held. There is one writer at a time, so that this is for one process of a group.
 const MOST_HELD: usize = 16 << 20;
-/// Bytes of pages that a message has, about. A journal keeps so many between transactions.
-pub(super) const MOST_OF_A_MESSAGE: usize = 512 << 10;
+/// Bytes that a journal keeps between transactions.
+const MOST_KEPT: usize = MOST_OF_A_MESSAGE;
 
 /// Most bytes of pages, and of the journal, that are held: no more than the application lets the buffer pool have.
 pub(super) fn most_held(options: &Options) -> usize {
@@ -84,15 +84,15 @@ impl HeldJournal {
         let Some(len) = usize::try_from(len).ok().filter(|len| *len <= self.most) else { return false };
         self.bytes.resize(len, 0);
         if len == 0 {
-            self.bytes.shrink_to(MOST_OF_A_MESSAGE);
+            self.bytes.shrink_to(MOST_KEPT);
         }
         true
     }
 
     /// The transaction is over. SQLite leaves a journal that it keeps without a header, and looks at nothing behind that.
     fn end(&mut self) {
-        self.bytes.truncate(MOST_OF_A_MESSAGE);
-        self.bytes.shrink_to(MOST_OF_A_MESSAGE);
+        self.bytes.truncate(MOST_KEPT);
+        self.bytes.shrink_to(MOST_KEPT);
     }
 }
 
@@ -168,22 +168,9 @@ impl HeldPages {
 
     /// Has the owner commit them. Bits of `flags` are those of [`Operation::Commit`]; answers how many commits there were.
     pub(super) fn commit(&self, channel: &Channel, flags: u64) -> Result<u64> {
-        let bytes = (self.pages.len() * (self.page_bytes + 4)).min(MOST_OF_A_MESSAGE);
-        let mut message = Vec::with_capacity(32 + bytes);
-        Batch::encode(self.len, self.least, self.page_bytes, &mut message);
-        let head = message.len();
-        let call = |flags| Call::new(Operation::Commit, FileOf::Main, flags, 0);
-        for (number, page) in &self.pages {
-            if message.len() + page.len() > MOST_OF_A_MESSAGE {
-                channel.defer(&call(flags | MORE).with(&message))?;
-                message.truncate(head);
-            }
-            encode_page(*number, self.page_bytes, &mut message, |bytes| {
-                bytes.copy_from_slice(page);
-                Ok::<(), Error>(())
-            })?;
-        }
-        channel.ask(&call(flags).with(&message), |reply| Ok(reply.value))
+        let call = Call::new(Operation::Commit, FileOf::Main, flags, 0);
+        let pages = self.pages.iter().map(|(number, page)| (*number, &**page));
+        ask_with_batch(channel, call, (self.len, self.least, self.page_bytes), pages, |reply| Ok(reply.value))
     }
 
     /// The transaction is over, with its changes or without.

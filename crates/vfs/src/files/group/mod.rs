@@ -85,7 +85,7 @@ mod tests;
 mod wal_commits;
 mod wal_orphan;
 mod wal_reads;
-pub(crate) mod wal_state;
+mod wal_state;
 
 use channel::Channel;
 use joining::join_again;

@@ -5,10 +5,11 @@
 //!    one that has the size of the database.
 //! 2. No more is kept than a member holds of any transaction. One that is larger depends on its owner.
 
-use crate::files::group::wal_state::{Behind, Claim, Place, State, hash_of};
+use crate::files::group::wal_state::{Behind, Claim, State, hash_of};
+use crate::sync::heirs::Place;
 use crate::sync::shared_frames::FrameMemory;
 use crate::sync::wal_index::{SeenLog, salts_of};
-use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, HEADER_BYTES};
+use litefoot_storage::wal_file::format::{FRAME_HEADER_BYTES, Header};
 use std::collections::BTreeMap;
 
 /// A frame: what its header says, and its page once that is written.
@@ -77,13 +78,9 @@ impl OwnFrames {
         if self.is_too_large {
             return;
         }
-        if let Ok(header) = <&[u8; HEADER_BYTES]>::try_from(buf)
-            && offset == 0
-        {
+        if let (Ok(bytes), Some((header, _)), 0) = (buf.try_into(), Header::decode(buf), offset) {
             // The log begins anew: the file has all that was in it.
-            let bytes =
-                header.get(8..12).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes);
-            *log = SeenLog { salts: salts_of(header), page_bytes: bytes as usize, last: 0 };
+            *log = SeenLog { salts: salts_of(bytes), page_bytes: header.page_bytes as usize, last: 0 };
             self.frames.clear();
             (self.bytes, self.commits) = (0, None);
             return;
@@ -266,9 +263,7 @@ mod tests {
     #[test]
     fn a_log_that_begins_anew_has_no_frames_before_the_transaction() {
         let mut own = begun();
-        let mut header = [0; 32];
-        header[8..12].copy_from_slice(&(PAGE as u32).to_be_bytes());
-        own.note_write(&header, 0);
+        own.note_write(&Header::first(PAGE as u32, None).encode().0, 0);
         write(&mut own, 1, 3, 9, 6);
         assert_eq!(fillers(&own), Some((vec![(3, 6)], 9)));
     }

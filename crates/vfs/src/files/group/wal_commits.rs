@@ -16,14 +16,13 @@
 //! 3. A commit that a guardian has made is durable, also where the transaction did not ask for that.
 
 use crate::error::{Error, Result};
-use crate::files::group::batch::{Batch, encode_page};
+use crate::files::group::batch::ask_with_batch;
 use crate::files::group::channel::Channel;
-use crate::files::group::held_txn::MOST_OF_A_MESSAGE;
 use crate::files::group::link::Link;
 use crate::files::group::member_rollback::unexpected;
 use crate::files::group::orphan::GLANCE;
 use crate::files::group::own_frames::OwnCommit;
-use crate::files::group::protocol::{Call, FileOf, MORE, MOST_BYTES, Operation};
+use crate::files::group::protocol::{Call, FileOf, MOST_BYTES, Operation};
 use crate::files::group::wal_reads::{Guardian, WalReads};
 use crate::files::group::wal_state::Found;
 use crate::sync::wal_index::WRITE_SLOT;
@@ -74,21 +73,8 @@ impl WalReads {
             return Err(guardian.lost());
         };
         let len = u64::from(database_pages) * page_bytes as u64;
-        let mut message = Vec::new();
-        Batch::encode(len, len, page_bytes, &mut message);
-        let head = message.len();
-        let call = |flags| Call::new(Operation::CommitOn, FileOf::Wal, flags, 0);
-        for (number, page) in pages {
-            if message.len() + page.len() > MOST_OF_A_MESSAGE {
-                guardian.defer(&call(MORE).with(&message))?;
-                message.truncate(head);
-            }
-            encode_page(number, page_bytes, &mut message, |bytes| {
-                bytes.copy_from_slice(page);
-                Ok::<(), Error>(())
-            })?;
-        }
-        guardian.tell(&call(0).with(&message))
+        let call = Call::new(Operation::CommitOn, FileOf::Wal, 0, 0);
+        ask_with_batch(guardian, call, (len, len, page_bytes), pages.into_iter(), |_| Ok(()))
     }
 }
 
@@ -106,8 +92,7 @@ impl Link {
     /// SQLite is about to publish a commit, or says that it is done, and the owner has died.
     pub(super) fn commit_behind_owner(self: &Arc<Link>) -> Result<()> {
         let mut reads = self.wal_reads.lock();
-        let completes = reads.own.are_complete();
-        if completes { self.commit_behind(&mut reads) } else { Err(self.channel().lost()) }
+        if reads.own.are_complete() { self.commit_behind(&mut reads) } else { Err(self.channel().lost()) }
     }
 
     fn commit_behind(self: &Arc<Link>, reads: &mut WalReads) -> Result<()> {
@@ -118,8 +103,7 @@ impl Link {
             if reads.own.is_made {
                 break;
             }
-            let made = reads.commit_by(&guardian);
-            match made {
+            match reads.commit_by(&guardian) {
                 Ok(()) => reads.own.is_made = true,
                 // The next one may have the commit, or not.
                 Err(_) if guardian.has_lost_owner() => {}

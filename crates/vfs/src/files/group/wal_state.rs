@@ -15,6 +15,7 @@
 //! 3. Bytes of another program are a whole claim, or nothing.
 
 use crate::error::Result;
+use crate::sync::heirs::Place;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
@@ -23,13 +24,6 @@ pub(super) fn hash_of(page: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(page);
     hasher.finish().max(1)
-}
-
-/// The end of a commit in a log of SQLite's, which no other commit has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub salts: u64,
-    pub frame: u32,
 }
 
 /// What a database has: the pages of its log. All others are those of its file.
@@ -114,10 +108,10 @@ impl Claim {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut message = Vec::new();
-        self.place.encode(&mut message);
+        encode_place(self.place, &mut message);
         self.base.encode(&mut message);
         if let Some(Behind { place, state, later }) = &self.behind {
-            place.encode(&mut message);
+            encode_place(*place, &mut message);
             state.encode(&mut message);
             later.iter().for_each(|(number, hash)| encode_page(*number, *hash, &mut message));
         }
@@ -125,7 +119,7 @@ impl Claim {
     }
 
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Claim> {
-        let (place, base) = (Place::decode(&mut bytes)?, State::decode(&mut bytes)?);
+        let (place, base) = (decode_place(&mut bytes)?, State::decode(&mut bytes)?);
         let behind = if bytes.is_empty() { None } else { Some(Behind::decode(bytes)?) };
         Some(Claim { place, base, behind })
     }
@@ -153,7 +147,7 @@ impl Behind {
     }
 
     fn decode(mut bytes: &[u8]) -> Option<Behind> {
-        let (place, state) = (Place::decode(&mut bytes)?, State::decode(&mut bytes)?);
+        let (place, state) = (decode_place(&mut bytes)?, State::decode(&mut bytes)?);
         let (later, rest) = bytes.as_chunks();
         let later = later.iter().map(decode_page).collect();
         rest.is_empty().then_some(Behind { place, state, later })
@@ -210,16 +204,14 @@ impl State {
     }
 }
 
-impl Place {
-    fn encode(self, message: &mut Vec<u8>) {
-        message.extend_from_slice(&self.salts.to_ne_bytes());
-        message.extend_from_slice(&self.frame.to_ne_bytes());
-    }
+fn encode_place(place: Place, message: &mut Vec<u8>) {
+    message.extend_from_slice(&place.salts.to_ne_bytes());
+    message.extend_from_slice(&place.frame.to_ne_bytes());
+}
 
-    fn decode(bytes: &mut &[u8]) -> Option<Place> {
-        let salts = take(bytes).map(u64::from_ne_bytes)?;
-        Some(Place { salts, frame: take(bytes).map(u32::from_ne_bytes)? })
-    }
+fn decode_place(bytes: &mut &[u8]) -> Option<Place> {
+    let salts = take(bytes).map(u64::from_ne_bytes)?;
+    Some(Place { salts, frame: take(bytes).map(u32::from_ne_bytes)? })
 }
 
 fn encode_page(number: u32, hash: u64, message: &mut Vec<u8>) {

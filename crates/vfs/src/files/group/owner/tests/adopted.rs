@@ -1,7 +1,8 @@
 //! Transactions in WAL mode that an owner had that has died: this one gives them the lock of a writer, finds their commits, or makes them.
 
 use super::*;
-use crate::files::group::wal_state::{Behind, Claim, Found, Place, State, hash_of};
+use crate::files::group::wal_state::{Behind, Claim, Found, State, hash_of};
+use crate::sync::heirs::Place;
 use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
 use litefoot_storage::os::NamelessMemory;
 
