@@ -105,7 +105,7 @@ impl MainFile {
         unlocked: bool,
     ) -> MainFile {
         let internal = crate::ffi::connection::is_internal();
-        let id = database.handles().open(internal);
+        let id = database.begin_handle(internal);
         let connection = Arc::new(ConnectionState::new(database.clone(), id, internal, unlocked));
         MainFile {
             connection_cache: ConnectionCache::new(database.cache(), connection.reader_slot.clone()),

@@ -46,6 +46,13 @@ impl Handles {
 }
 
 impl OpenDatabase {
+    /// Opens a handle, and answers its number.
+    pub fn begin_handle(&self, internal: bool) -> HandleId {
+        let id = self.handles.open(internal);
+        self.ownership.own_name.reopen();
+        id
+    }
+
     /// Closes a handle; the last one leaves the database file alone and complete.
     pub fn leave(&self, internal: bool) -> Result<()> {
         let last_of_application = self.handles.begin_close(internal);
@@ -63,7 +70,7 @@ impl OpenDatabase {
             return Ok(());
         }
         self.await_borrowers();
-        self.ownership.own_name.await_end();
+        self.ownership.own_name.close(|| self.handles.any());
         if let Some(pages) = self.cache.known_pages() {
             pages.end_reads();
         }

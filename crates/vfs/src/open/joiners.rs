@@ -51,7 +51,7 @@ pub(crate) const COME: Word = *b"LFCOME01";
 pub(crate) const STAY: Word = *b"LFSTAY01";
 
 /// How long a joiner may take to send its listener.
-const HANDOVER_MS: u32 = 100;
+const HANDOVER_MS: u32 = 250;
 
 /// Serves members that come to a listener.
 type Serve = Box<dyn Fn(&Arc<OpenDatabase>, LocalListener) + Send + Sync>;

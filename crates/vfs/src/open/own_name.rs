@@ -19,7 +19,11 @@
 //! 1. No commit is lost: what leaves a log is durable in the file, and a log that is renamed keeps what it has.
 //! 2. Nothing that has the name now is written, replaced or removed.
 //! 3. A transaction under way goes on, and its end does what had to wait.
-//! 4. The last close waits for what was begun here.
+//! 4. The last close waits for what was begun here, and nothing is begun behind it.
+//!
+//! # Invariants
+//! 1. Whoever has the database because of a change of its name has the run of `worker` as well. Else the last of all would be this thread, which
+//!    gives the lock on the file back when the application has closed it.
 //!
 //! # Limits
 //! Between the rename and the end of all this some milliseconds go by. Who opens the new file then finds the log. A process that is
@@ -28,7 +32,7 @@
 use crate::open::OpenDatabase;
 use litefoot_storage::os::NameWatch;
 use litefoot_storage::sync::Mutex;
-use litefoot_storage::worker::Worker;
+use litefoot_storage::worker::{Run, Worker};
 use std::sync::{Arc, Weak};
 
 /// The watch of the name of one database.
@@ -36,6 +40,8 @@ use std::sync::{Arc, Weak};
 pub(super) struct OwnName {
     watch: Mutex<Option<NameWatch>>,
     worker: Arc<Worker>,
+    /// The right to the next run, while there is no handle.
+    closed: Mutex<Option<Run<()>>>,
 }
 
 impl OwnName {
@@ -45,10 +51,23 @@ impl OwnName {
         drop(watch);
     }
 
-    /// Waits for what was begun.
-    pub fn await_end(&self) {
-        // A panic has latched the database.
-        let _ = self.worker.wait();
+    /// The last handle has gone: waits for what was begun, and lets nothing begin until there is one again, as `has_handle` says.
+    pub fn close(&self, has_handle: impl FnOnce() -> bool) {
+        let mut closed = self.closed.lock();
+        while closed.is_none() {
+            // A panic has latched the database.
+            let _ = self.worker.wait();
+            *closed = self.worker.claim();
+        }
+        // One that has come meanwhile may have looked before.
+        if has_handle() {
+            *closed = None;
+        }
+    }
+
+    /// There is a handle.
+    pub fn reopen(&self) {
+        *self.closed.lock() = None;
     }
 }
 
@@ -60,21 +79,21 @@ pub(super) fn watch(database: &OpenDatabase) {
     };
     let mut watch = database.ownership.own_name.watch.lock();
     if watch.is_none() {
-        let there = there.clone();
-        let on_change = Arc::new(move || changed(&there));
+        let (there, worker) = (there.clone(), database.ownership.own_name.worker.clone());
+        let on_change = Arc::new(move || changed(&there, &worker));
         *watch = NameWatch::begin(database.db.path(), database.db.file().id(), on_change);
     }
 }
 
-/// The name leads elsewhere, or to the file again: a thread does what is to be done. `false` while one is at work.
-fn changed(database: &Weak<OpenDatabase>) -> bool {
-    let Some(database) = database.upgrade() else { return true };
-    let Some(claim) = database.ownership.own_name.worker.claim() else { return false };
-    let there = database.clone();
-    let started = claim.start("litefoot-name", database.db.latch(), move |_| there.heed_name());
-    if let Err(claim) = started {
+/// The name leads elsewhere, or to the file again: a thread does what is to be done. `false` while one is at work, or no handle is there.
+fn changed(there: &Weak<OpenDatabase>, worker: &Arc<Worker>) -> bool {
+    let Some(claim) = worker.claim() else { return false };
+    let Some(database) = there.upgrade() else { return true };
+    let latch = database.db.latch().clone();
+    if let Err(claim) = claim.start("litefoot-name", &latch, move |_| database.heed_name()) {
         // The system has no thread: this one has to do.
-        claim.run_here("litefoot-name", || database.heed_name());
+        let database = there.upgrade();
+        claim.run_here("litefoot-name", move || database.iter().for_each(|database| database.heed_name()));
     }
     true
 }
@@ -111,5 +130,33 @@ impl OpenDatabase {
             let _ = wal.step_aside();
         }
         let _ = self.rollback_log.leave_place(&self.db);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::database::DatabaseSetup;
+    use litefoot_sim::SimMedium;
+    use std::path::Path;
+
+    #[test]
+    fn without_a_handle_no_change_has_the_database() {
+        let setup = DatabaseSetup::of_test(Arc::new(SimMedium::new()), Path::new("/a.db"));
+        let database = Arc::new(OpenDatabase::new(setup));
+        let (there, name) = (Arc::downgrade(&database), &database.ownership.own_name);
+        // (the handle that has come while the last one went, a change is taken up)
+        for (comes, is_taken_up) in [(false, false), (true, true), (false, false)] {
+            name.close(|| comes);
+            name.close(|| comes);
+            assert_eq!(changed(&there, &name.worker), is_taken_up, "{comes}");
+            if is_taken_up {
+                // Whoever has the database has the run.
+                assert!(name.worker.wait().is_ok());
+            }
+            assert_eq!(Arc::strong_count(&database), 1);
+        }
+        database.begin_handle(false);
+        assert!(changed(&there, &name.worker));
     }
 }

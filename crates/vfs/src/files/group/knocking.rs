@@ -13,10 +13,10 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an owner is waited for that has been told: a little longer than it waits for its own transactions.
-const AT_THE_DOOR: Duration = Duration::from_millis(300);
+/// How long an owner is waited for that has been told: longer than it waits for its own transactions, also where the machine is busy.
+const AT_THE_DOOR: Duration = Duration::from_secs(1);
 /// How long somebody at the name may take for a word, where it has not said that there will be another one.
-const FIRST_WORD_MS: u32 = 50;
+const FIRST_WORD_MS: u32 = 200;
 /// The time between two knocks, while no owner has said anything: it may have gone, or have let others in.
 const PAUSE: Duration = Duration::from_millis(5);
 
