@@ -1,7 +1,8 @@
 //! Processes of a group: starting them, telling them what to do, and looking for what they have acknowledged.
 
+use crate::shim::{Kind, over};
 use crate::slow_device::device;
-use litefoot::rusqlite::Connection;
+use litefoot::rusqlite::{Connection, OpenFlags};
 use litefoot::{Options, Vfs};
 use litefoot_testkit::sqlite::metric_or_zero;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,9 +30,22 @@ pub(crate) fn open_with(path: &Path, list: &str) -> (Vfs, Connection) {
         None => builder,
     };
     let vfs = builder.register().unwrap();
-    let db = vfs.open(path).unwrap();
-    db.busy_timeout(Duration::from_secs(20)).unwrap();
+    let db = open_below(&vfs, path);
     (vfs, db)
+}
+
+/// A connection by the VFS that is to be above, if any.
+pub(crate) fn open_below(vfs: &Vfs, path: &Path) -> Connection {
+    let db = match std::env::var("GROUP_SHIM") {
+        Ok(wanted) => {
+            let kind = Kind::ALL.into_iter().find(|kind| format!("{kind:?}") == wanted).unwrap();
+            let above = over(vfs.name(), kind);
+            Connection::open_with_flags_and_vfs(path, OpenFlags::default(), above.as_str()).unwrap()
+        }
+        Err(_) => vfs.open(path).unwrap(),
+    };
+    db.busy_timeout(Duration::from_secs(20)).unwrap();
+    db
 }
 
 /// Another process of this test: a line of its output at a time.

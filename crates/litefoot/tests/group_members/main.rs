@@ -17,6 +17,7 @@
 //! | `requests` | a connection for each request |
 //! | `left_behind` | snapshots in WAL mode while strangers are there |
 //! | `snapshots` | snapshots in WAL mode whose owner is killed |
+//! | `shimmed` | members below another VFS |
 //! | `spilling` | transactions that do not fit their caches, beside readers |
 //! | `strangers` | programs that do not belong to the group |
 
@@ -32,13 +33,17 @@ mod left_behind;
 mod reading;
 mod requests;
 mod seats;
+#[path = "../shims/shim.rs"]
+#[expect(dead_code, reason = "another test needs the rest")]
+mod shim;
+mod shimmed;
 mod slow_device;
 mod snapshots;
 mod spilling;
 mod strangers;
 mod together;
 
-use kit::{acknowledged, open};
+use kit::{acknowledged, open, open_below};
 use litefoot::rusqlite::Connection;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -48,6 +53,8 @@ use std::time::{Duration, Instant};
 
 /// How often a process opens a database that opens it again and again.
 const OPENINGS: i64 = 60;
+/// Threads of a process that uses several.
+const THREADS: i64 = 4;
 
 /// What the other processes do; nothing where this is the test's own process.
 #[test]
@@ -61,7 +68,10 @@ fn another_process() {
     if work == "obey anew" {
         return obey_anew(&path);
     }
-    let (_vfs, db) = open(&path);
+    let (vfs, db) = open(&path);
+    if work == "write in threads" {
+        return write_in_threads(&vfs, &path);
+    }
     if let Ok(sql) = std::env::var("GROUP_FIRST") {
         db.execute_batch(&sql).unwrap();
     }
@@ -105,6 +115,22 @@ fn open_again_and_again(path: &Path, writer: i64) {
         longest = longest.max(begun.elapsed());
     }
     println!("longest {}", longest.as_millis());
+}
+
+/// Each thread opens the database for each of its commits, and takes as many back.
+fn write_in_threads(vfs: &litefoot::Vfs, path: &Path) {
+    println!("ready");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for n in 0..OPENINGS {
+                    let db = open_below(vfs, path);
+                    db.execute("INSERT INTO t VALUES(?1, ?2, randomblob(9000))", [thread, n]).unwrap();
+                    db.execute_batch("BEGIN IMMEDIATE; UPDATE t SET data = 'b', n = n + 1000; ROLLBACK").unwrap();
+                }
+            });
+        }
+    });
 }
 
 /// One statement a line, each by a connection of its own; behind `fork` in a child.

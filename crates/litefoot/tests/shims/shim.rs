@@ -140,7 +140,16 @@ unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
-    unsafe { ((*app(vfs).real).xDelete.unwrap())(app(vfs).real, name, sync) }
+    unsafe {
+        let own = own_name(vfs, name);
+        let passed = own.as_ref().map_or(name, |own| own.as_ptr());
+        ((*app(vfs).real).xDelete.unwrap())(app(vfs).real, passed, sync)
+    }
+}
+
+/// The name of a file that lies beside a database, where the shim has one of its own.
+unsafe fn own_name(vfs: *mut sqlite3_vfs, name: *const c_char) -> Option<CString> {
+    unsafe { app(vfs).kind.renames(SQLITE_OPEN_MAIN_JOURNAL).then(|| CStr::from_ptr(name).to_owned()) }
 }
 
 unsafe extern "C" fn access(
@@ -149,7 +158,11 @@ unsafe extern "C" fn access(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    unsafe { ((*app(vfs).real).xAccess.unwrap())(app(vfs).real, name, flags, out) }
+    unsafe {
+        let own = own_name(vfs, name);
+        let passed = own.as_ref().map_or(name, |own| own.as_ptr());
+        ((*app(vfs).real).xAccess.unwrap())(app(vfs).real, passed, flags, out)
+    }
 }
 
 unsafe extern "C" fn full_pathname(

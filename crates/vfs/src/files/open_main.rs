@@ -6,7 +6,7 @@ use crate::ffi::api::Api;
 use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
 use crate::files::group::Met;
-use crate::files::group::link::Opening;
+use crate::files::group::link::{Link, Opening};
 use crate::files::group::{Joined, Vacancy, may_join};
 use crate::files::main_db::MainFile;
 use crate::files::requested_file::{is_true, open_mode, read_only as to_read_only};
@@ -141,6 +141,20 @@ impl Vfs {
     /// True if this process has the database open.
     fn is_here(&self, path: &Path, flags: c_int, options: &Options) -> Result<bool> {
         Ok(self.already_open(path, flags, options)?.is_some())
+    }
+
+    /// Opens the database of a member's connection that tells of no commits, as a stranger to its group; `None` where SQLite's own VFS would have to.
+    pub(crate) fn open_beside_group(&self, link: &Link) -> Result<Option<MainFile>> {
+        let opening = &link.opening;
+        let _one = self.databases.begin_opening(&opening.path);
+        let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
+        let (database, out) =
+            match self.database_at(&opening.path, flags, opening.options.clone(), opening.api, None) {
+                Err(Error::LeftToPlatform) => return Ok(None),
+                found => found?,
+            };
+        let read_only = opening.read_only || out & SQLITE_OPEN_READWRITE == 0;
+        Ok(Some(MainFile::new(database, read_only, opening.powersafe_overwrite, false)))
     }
 
     /// Opens the database of a member's connection as its next owner, by that name. No other thread opens that path meanwhile.

@@ -151,7 +151,9 @@ impl Vfs {
                     || request.connection.is_none() && self.links.at(&path).is_some() =>
             {
                 let file = if flags & SQLITE_OPEN_WAL != 0 { FileOf::Wal } else { FileOf::Journal };
-                let link = request.member.ok_or_else(|| {
+                let is_ours = || self.databases.companion_at(&path).is_some();
+                let asking = || self.links.asking(&path, file, flags).filter(|_| !is_ours());
+                let link = request.member.or_else(asking).ok_or_else(|| {
                     Error::Refused(format!(
                         "{}: this connection comes through a VFS that does not say whose journal or log it opens; open \
                          the database with sharing=separate",

@@ -116,6 +116,14 @@ impl FileObject {
         }
     }
 
+    /// Before the first lock of a transaction: a member's connection that is told of no commits goes on as a stranger. The owner of a group has its
+    /// log in memory, and would have to give that up for such a member.
+    pub(crate) fn leave_group_unheard(&mut self) -> Result<()> {
+        let Some(link) = self.handle.member().filter(|link| !link.is_heard()) else { return Ok(()) };
+        let Some(alone) = self.vfs.open_beside_group(link)? else { return Ok(()) };
+        std::mem::replace(&mut self.handle, AnyHandle::Main(Box::new(alone))).close()
+    }
+
     #[cold]
     fn refuse_inherited(&self) -> Result<c_int> {
         // Between transactions SQLite locks only to close the file, and skips its last checkpoint when busy.

@@ -124,7 +124,12 @@ unsafe extern "C" fn lock(file: *mut Sqlite3File, to: c_int) -> c_int {
         quickly_or(file, on_main, move || {
             let to = level(to);
             match begin(file, to == Level::Shared) {
-                Ok(()) => with(file, |object| object.handle.lock(to).map(|()| SQLITE_OK)),
+                Ok(()) => with(file, |object| {
+                    if to == Level::Shared {
+                        object.leave_group_unheard()?;
+                    }
+                    object.handle.lock(to).map(|()| SQLITE_OK)
+                }),
                 Err(code) => code,
             }
         })

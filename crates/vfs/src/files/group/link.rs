@@ -3,7 +3,7 @@
 use crate::db::{Companion, HEADER_BYTES};
 use crate::error::Result;
 use crate::ffi::api::Api;
-use crate::ffi::codes::SQLITE_ACCESS_EXISTS;
+use crate::ffi::codes::{SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE};
 use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::{Channel, First};
@@ -15,6 +15,7 @@ use crate::files::group::protocol::{Call, ControlKind, FileOf, Operation};
 use crate::files::group::wal_reads::WalReads;
 use crate::files::vfs::Vfs;
 use crate::options::Options;
+use crate::sync::lock_table::Level;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global, Mutex};
 use std::ffi::{OsStr, c_int};
@@ -23,6 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, ThreadId};
 
 /// What a member's connection was opened with.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ pub(crate) struct Opening {
 
 /// The state that the files of a member's connection share.
 pub(crate) struct Link {
-    pub(super) opening: Opening,
+    pub(in crate::files) opening: Opening,
     pub(super) vfs: Weak<Vfs>,
     channel: Mutex<Arc<Channel>>,
     /// The journal and the log that are open, with their flags.
@@ -51,6 +53,8 @@ pub(crate) struct Link {
     pub(super) wal_reads: Mutex<WalReads>,
     /// Its recovery of the index under way.
     pub(super) recovery: IndexRecovery,
+    /// The lock that it has, as SQLite knows it, and the thread that has asked for it.
+    level: Mutex<(Level, Option<ThreadId>)>,
     /// SQLite's handle of the connection; only for calls that SQLite makes for this connection.
     handle: OnceLock<Connection>,
     /// True once another connection shares its cache, and its file.
@@ -90,6 +94,11 @@ impl Settings {
 }
 
 impl Link {
+    /// True if SQLite tells the connection of its commits: no VFS above keeps file controls to itself.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.settings.receives_file_controls.load(Ordering::Relaxed)
+    }
+
     pub(super) fn new(
         opening: Opening,
         vfs: Weak<Vfs>,
@@ -111,6 +120,7 @@ impl Link {
             header,
             wal_reads: Mutex::default(),
             recovery: IndexRecovery::default(),
+            level: Mutex::default(),
             handle: OnceLock::new(),
             is_shared: AtomicBool::new(false),
         })
@@ -128,6 +138,21 @@ impl Link {
         let id = self.id?;
         let there = self.vfs.upgrade()?.medium.identity(&self.opening.path).ok()?;
         Some(there != Some(id))
+    }
+
+    /// SQLite has that lock from now on.
+    pub(super) fn note_level(&self, level: Level) {
+        *self.level.lock() = (level, Some(thread::current().id()));
+    }
+
+    /// True for a connection that may make its journal or open its log just now. SQLite opens a log in the call in which it has taken the lock of a reader.
+    fn may_open(&self, file: FileOf) -> bool {
+        let (level, thread) = *self.level.lock();
+        let is_asking = match file {
+            FileOf::Journal => level >= Level::Reserved,
+            _ => level >= Level::Shared && thread == Some(thread::current().id()),
+        };
+        is_asking && self.open_flags(file).is_none()
     }
 
     /// The stream to the present owner.
@@ -242,6 +267,18 @@ impl Links {
             };
             Some((link, file))
         })
+    }
+
+    /// The connection that makes its journal or opens its log, where a VFS above does not say which one it is, and one only can be it. Whoever opens a
+    /// journal that is there may have any lock.
+    pub(crate) fn asking(&self, path: &Path, file: FileOf, flags: c_int) -> Option<Arc<Link>> {
+        if file == FileOf::Journal && flags & SQLITE_OPEN_CREATE == 0 {
+            return None;
+        }
+        let links = self.links.lock();
+        let there = links.0.iter().filter_map(Weak::upgrade);
+        let mut asking = there.filter(|link| companion_of(link, path) == Some(file) && link.may_open(file));
+        asking.next().filter(|_| asking.next().is_none())
     }
 
     /// True if this process has ever had a member's connection.

@@ -103,6 +103,7 @@ impl MemberFile {
     #[cold]
     fn leave_after_owner(&mut self) {
         self.level = Level::None;
+        self.link.note_level(Level::None);
         if self.channel.is_of_this_process() && self.meet_next_owner().is_ok() {
             for (operation, level) in [
                 (Operation::Lock, Level::Shared),
@@ -298,6 +299,7 @@ impl Handle for MemberFile {
             Level::Pending | Level::Exclusive => self.lock_alone()?,
         }
         self.level = self.level.max(to);
+        self.link.note_level(self.level);
         Ok(())
     }
 
@@ -306,6 +308,7 @@ impl Handle for MemberFile {
             return Ok(());
         }
         self.level = self.level.min(to);
+        self.link.note_level(self.level);
         if self.end_transaction(to) && !self.ends_read_by_seat(to) {
             let unlock = Self::call(Operation::Unlock, to as u64, 0);
             // A connection that has left its log closes next, or goes on without one.

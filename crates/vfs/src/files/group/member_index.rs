@@ -432,10 +432,7 @@ impl MemberFile {
         let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
         self.link.commits.begin();
         // SQLite is about to say that the commit is done, and waits there until it is durable.
-        if was_synced
-            && self.link.settings.receives_file_controls.load(Ordering::Relaxed)
-            && self.index.seated != 0
-        {
+        if was_synced && self.link.is_heard() && self.index.seated != 0 {
             let told = self.channel.defer(&call);
             return if self.channel.is_alive() { told } else { Ok(()) };
         }

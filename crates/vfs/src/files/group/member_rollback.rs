@@ -27,7 +27,6 @@ use crate::files::group::wal_reads::WalReads;
 use crate::sync::group_changes::Moment;
 use crate::sync::lock_table::Level;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Bytes of a journal that go to the owner at a time.
@@ -64,7 +63,7 @@ impl MemberFile {
             this.channel.ask(&call, |reply| {
                 txn.end();
                 txn.is_reserved = reply.value & RESERVED != 0;
-                let is_told = this.link.settings.receives_file_controls.load(Ordering::Relaxed);
+                let is_told = this.link.is_heard();
                 if reply.value & HOLDS == 0 {
                     txn.seen = Seen::decode(reply.data);
                 }

@@ -21,7 +21,6 @@ use crate::files::group::protocol::{HOLDS, Operation};
 use crate::files::group::statement;
 use crate::sync::file_seats::SeatLock;
 use crate::sync::lock_table::Level;
-use std::sync::atomic::Ordering;
 
 impl MemberFile {
     /// Takes the lock of a reader by the seat; `false` where the owner has to be asked.
@@ -57,7 +56,7 @@ impl MemberFile {
                 && self.channel.board().is_some_and(|(board, _)| board.may_show(txn.kept.moment()))
         };
         // It holds transactions back, and one that writes waits for its turn before it reads.
-        self.link.settings.receives_file_controls.load(Ordering::Relaxed)
+        self.link.is_heard()
             && is_shown()
             && self.link.known_handle().is_some_and(Connection::only_reads_or_prepares)
     }
