@@ -1,6 +1,6 @@
 //! Transactions whose owner is killed: they go on with the next one, and nobody has written in between.
 
-use crate::kit::{Process, create, open, signal};
+use crate::kit::{Process, create, open, signal, with_options};
 use litefoot::rusqlite::Connection;
 use litefoot_sim::Random;
 use std::path::{Path, PathBuf};
@@ -265,20 +265,31 @@ fn a_transaction_that_comes_too_late_fails() {
 
 #[test]
 fn each_commit_is_made_once_whenever_its_owner_dies() {
-    count_while_owners_die("count", 24);
+    count_while_owners_die("count", 24, "FULL");
 }
 
 #[test]
 fn each_large_commit_is_made_once_whenever_its_owner_dies() {
-    count_while_owners_die("count largely", 12);
+    count_while_owners_die("count largely", 12, "FULL");
 }
 
-fn count_while_owners_die(work: &str, rounds: usize) {
+#[test]
+fn each_commit_that_is_not_synced_is_made_once_whenever_its_owner_dies() {
+    count_while_owners_die("count", 24, "NORMAL");
+    count_while_owners_die("count", 8, "OFF");
+}
+
+fn count_while_owners_die(work: &str, rounds: usize, synchronous: &str) {
+    let begin = |path: &Path, writer| {
+        let mut command = with_options("sharing=group");
+        command.env("GROUP_FIRST", format!("PRAGMA synchronous={synchronous}"));
+        Process::start_by(command, work, path, writer)
+    };
     let mut random = Random::new(7);
     for round in 0..rounds {
         let (path, _directory) = database(ALL_MODES[round % 4]);
         let owner = Process::start("obey", &path, 1);
-        let members: Vec<Process> = (2..=3).map(|writer| Process::start(work, &path, writer)).collect();
+        let members: Vec<Process> = (2..=3).map(|writer| begin(&path, writer)).collect();
         std::thread::sleep(Duration::from_micros(random.below(60_000)));
         owner.kill();
         std::thread::sleep(Duration::from_millis(40));
@@ -292,6 +303,6 @@ fn count_while_owners_die(work: &str, rounds: usize) {
             .sum();
         let (_vfs, db) = open(&path);
         let sum: i64 = db.query_row("SELECT n FROM sums", [], |row| row.get(0)).unwrap();
-        assert_eq!(sum, counted, "round {round}");
+        assert_eq!(sum, counted, "round {round}, synchronous={synchronous}");
     }
 }

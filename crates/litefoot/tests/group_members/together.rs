@@ -144,10 +144,13 @@ fn members_answer_as_stock_sqlite_does() {
 }
 
 /// What the owner answers while two members commit fifty times each, in turns.
-fn calls_of_a_hundred_commits(mode: &str) -> i64 {
+fn calls_of_a_hundred_commits(mode: &str, synchronous: &str) -> i64 {
     let directory = tempfile::tempdir().unwrap();
     let (path, _vfs, db) = create(&directory, mode);
     let mut members = [1, 2].map(|writer| Process::start("obey", &path, writer));
+    for member in &mut members {
+        member.run(&format!("PRAGMA synchronous={synchronous}"));
+    }
     let mut insert = |at: usize, n: i64| {
         members[at].run(&format!("INSERT INTO t VALUES({at}, {n}, 'some text')"));
     };
@@ -168,11 +171,14 @@ fn calls_of_a_hundred_commits(mode: &str) -> i64 {
 #[test]
 fn a_commit_of_a_member_is_few_messages() {
     // The lock, the lock to write alone, the commit; now and then a page that is new to the member.
-    let calls = calls_of_a_hundred_commits("delete");
+    let calls = calls_of_a_hundred_commits("delete", "FULL");
     assert!((300..=330).contains(&calls), "{calls} for 100 commits");
     // The turn; the frames; the commit.
-    let calls = calls_of_a_hundred_commits("wal");
+    let calls = calls_of_a_hundred_commits("wal", "FULL");
     assert!((300..=340).contains(&calls), "{calls} for 100 commits in WAL mode");
+    // The turn; the frames, which the owner gives to the system at once.
+    let calls = calls_of_a_hundred_commits("wal", "NORMAL");
+    assert!((200..=240).contains(&calls), "{calls} for 100 commits that are not synced");
 }
 
 #[test]

@@ -9,6 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl MainFile {
+    /// True if a commit that SQLite does not sync is in the log, and has not returned.
+    pub(super) fn has_logged(&self) -> bool {
+        self.connection.logged.load(Ordering::Relaxed)
+    }
+
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.
     pub(super) fn queue_unsynced(&mut self, wal: &Arc<Wal>) {
         // Where a VFS above keeps it to itself, nobody will say that the commit is done.

@@ -86,7 +86,7 @@ impl Handle for MemberCompanion {
         let is_urgent = self.is_urgent(buf, offset);
         let channel = self.link.channel();
         let written = if is_urgent && !self.link.commits.awaits_sync() {
-            channel.tell(&call)
+            channel.ask(&call, |reply| Ok(self.link.commits.note_logged(reply.flag)))
         } else {
             channel.defer(&call)
         };

@@ -376,7 +376,11 @@ impl Handle for MemberFile {
                     return Ok(Handled::Yes);
                 }
                 self.index.check_published(&self.link)?;
-                let done = self.control_of(ControlKind::CommitDone, 0);
+                let call = Self::call(Operation::Control, ControlKind::CommitDone as u64, 0);
+                let done = match self.link.commits.take_logged() {
+                    true => self.channel.post(&call),
+                    false => self.tell(&call),
+                };
                 if done.is_err() && self.channel.has_lost_owner() {
                     self.link.commit_behind_owner()?;
                 } else {

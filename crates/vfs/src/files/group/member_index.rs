@@ -67,6 +67,8 @@ pub(super) struct Commits {
     awaits_sync: AtomicBool,
     /// True if SQLite has synced what it has written.
     was_synced: AtomicBool,
+    /// True if the owner has given a commit to the system, which SQLite does not sync: nothing of it waits for the owner.
+    is_logged: AtomicBool,
     /// True if a commit was not what it had to be, and does not count.
     has_failed: AtomicBool,
 }
@@ -77,11 +79,27 @@ impl Commits {
         self.are_synced.store(false, Ordering::Relaxed);
     }
 
-    /// The write slot was taken, or is given back.
+    /// The write slot was taken.
     fn begin(&self) {
-        for flag in [&self.awaits_sync, &self.was_synced] {
+        for flag in [&self.awaits_sync, &self.was_synced, &self.is_logged] {
             flag.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// The write slot is given back: true if SQLite is about to say that a commit is done.
+    fn end(&self) -> bool {
+        self.awaits_sync.store(false, Ordering::Relaxed);
+        self.was_synced.swap(false, Ordering::Relaxed) || self.is_logged.load(Ordering::Relaxed)
+    }
+
+    /// The owner has the last frame of a commit, and has given that to the system, or not yet.
+    pub(super) fn note_logged(&self, is_logged: bool) {
+        self.is_logged.store(is_logged, Ordering::Relaxed);
+    }
+
+    /// Takes it that the owner has given the last commit to the system.
+    pub(super) fn take_logged(&self) -> bool {
+        self.is_logged.swap(false, Ordering::Relaxed)
     }
 
     /// The last frame of a commit is written: true if it may wait for a sync.
@@ -429,10 +447,8 @@ impl MemberFile {
             reads.note_writes(false);
             reads.release_writing();
         }
-        let was_synced = self.link.commits.was_synced.load(Ordering::Relaxed);
-        self.link.commits.begin();
-        // SQLite is about to say that the commit is done, and waits there until it is durable.
-        if was_synced && self.link.is_heard() && self.index.seated != 0 {
+        // SQLite is about to say that the commit is done, and waits there until it is as durable as it has to be.
+        if self.link.commits.end() && self.link.is_heard() && self.index.seated != 0 {
             let told = self.channel.defer(&call);
             return if self.channel.is_alive() { told } else { Ok(()) };
         }
