@@ -32,7 +32,8 @@ pub(super) fn scan(file: &dyn File, log: &mut RedoLog) -> Result<()> {
         }
         if frame.database_pages != 0 {
             log.awaited.commit(early.drain(..), transaction.keys().copied(), frame.database_pages);
-            log.newest.append(&mut transaction);
+            // `BTreeMap::append` would build the whole map anew with each transaction.
+            log.newest.extend(std::mem::take(&mut transaction));
             log.found.images.append(&mut images);
             log.found.transactions += 1;
             (log.frames, log.checksum, log.database_pages) =
