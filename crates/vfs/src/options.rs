@@ -316,7 +316,7 @@ const KNOWN: &[Known] = &[
         sharing,
         "auto, group, separate, exclusive or passthrough",
         "`auto`: litefoot's commits while this process is the only one that has the database open, SQLite's own protocol \
-         while others have. Outside of WAL mode, and where a flush takes a millisecond or more, other processes of litefoot's are no \
+         while others have. Outside of WAL mode, and where commits wait for flushes of a millisecond or more, other processes of litefoot's are no \
          others: the first of them commits for all. `group`: the same everywhere, with processes that say `group`. `separate`: all others are others. `exclusive`: other processes find the database locked. \
          `passthrough`: SQLite's own VFS, without litefoot's commits",
         "several processes with litefoot write the database (`group`), and some without it all the time (`passthrough`); nobody \

@@ -19,7 +19,7 @@ const MOST_FAILURES: u32 = 25;
 
 /// Keep the group of a database alive: be a process of it that does nothing else.
 ///
-/// Processes that open a database share an owner, which is the first of them; in WAL mode where a flush takes a millisecond or more, or with sharing=group. With this command the owner stays
+/// Processes that open a database share an owner, which is the first of them; in WAL mode where commits wait for flushes of a millisecond or more, or with sharing=group. With this command the owner stays
 /// while others come and go: each finds it, and none has to recover or to checkpoint. Ctrl-C or SIGTERM ends it in good order: transactions of
 /// other processes are waited for, and the next one of them becomes the owner.
 #[derive(clap::Args)]

@@ -109,6 +109,34 @@ fn in_wal_mode_processes_join_where_a_sync_takes_long() {
     }
 }
 
+/// Its members would gain nothing by a sync that nobody waits for.
+#[test]
+fn in_wal_mode_processes_are_strangers_where_commits_are_not_synced() {
+    for (said, joins) in [
+        ("PRAGMA synchronous=NORMAL", false),
+        ("PRAGMA synchronous=OFF", false),
+        ("PRAGMA synchronous=NORMAL; INSERT INTO t VALUES(5, 1, 'a'); PRAGMA synchronous=FULL", true),
+        ("INSERT INTO t VALUES(5, 1, 'a')", true),
+        ("PRAGMA synchronous=NORMAL; INSERT INTO t VALUES(5, 1, 'a')", false),
+    ] {
+        let place = Place::new("wal");
+        let mut owner = place.start("sharing=auto", LONG_MS, 1);
+        owner.run(said);
+        let mut other = place.start("sharing=auto", LONG_MS, 2);
+        assert_eq!(other.has_open(&place.path), !joins, "{said}");
+        assert_eq!(place.asked().len(), usize::from(joins), "{said}");
+        owner.run("PRAGMA synchronous=NORMAL");
+        owner.run("INSERT INTO t VALUES(1, 1, 'a')");
+        // Nobody is a stranger beside members.
+        let third = place.start("sharing=auto", LONG_MS, 3);
+        assert_eq!(third.has_open(&place.path), !joins, "{said}");
+        third.end();
+        commit_both(&mut owner, &mut other, &place.path);
+        other.end();
+        owner.end();
+    }
+}
+
 /// Without a pause: a file in memory.
 #[test]
 fn in_wal_mode_processes_are_strangers_where_a_database_is_in_memory() {

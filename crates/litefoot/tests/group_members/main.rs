@@ -126,7 +126,8 @@ fn write_in_threads(vfs: &litefoot::Vfs, path: &Path) {
                 for n in 0..OPENINGS {
                     let db = open_below(vfs, path);
                     db.execute("INSERT INTO t VALUES(?1, ?2, randomblob(9000))", [thread, n]).unwrap();
-                    db.execute_batch("BEGIN IMMEDIATE; UPDATE t SET data = 'b', n = n + 1000; ROLLBACK").unwrap();
+                    db.execute_batch("BEGIN IMMEDIATE; UPDATE t SET data = 'b', n = n + 1000; ROLLBACK")
+                        .unwrap();
                 }
             });
         }

@@ -67,7 +67,7 @@ pub struct ConnectionState {
     pub unsafe_commits: AtomicBool,
     /// True if SQLite, as far as known, syncs none of its commits in WAL mode (`synchronous` below FULL). A wrong guess
     /// costs time, and nothing else.
-    pub unsynced_commits: AtomicBool,
+    unsynced_commits: AtomicBool,
     /// True if the transaction that was completed last is in the redo log, and is to be durable soon.
     pub logged: AtomicBool,
     /// How large its cache is.
@@ -119,7 +119,16 @@ impl ConnectionState {
     pub fn note_synchronous(&self, value: &str) {
         let (unsafe_commits, unsynced_commits) = synchronous(value);
         self.unsafe_commits.store(unsafe_commits, Ordering::Relaxed);
-        self.unsynced_commits.store(unsynced_commits, Ordering::Relaxed);
+        self.note_unsynced(unsynced_commits);
+    }
+
+    /// Notes whether SQLite syncs the commits of the connection in WAL mode.
+    #[inline]
+    pub fn note_unsynced(&self, are_unsynced: bool) {
+        self.unsynced_commits.store(are_unsynced, Ordering::Relaxed);
+        if !self.internal {
+            self.database.note_unsynced(are_unsynced);
+        }
     }
 
     /// Takes over what the connection has set, from the one that it was before a fork.

@@ -146,11 +146,11 @@ impl Handle for WalFile {
         };
         let Some(transaction) = self.connection.completed.lock().take() else {
             if self.connection.logged.swap(false, Ordering::Relaxed) {
-                self.connection.unsynced_commits.store(false, Ordering::Relaxed);
+                self.connection.note_unsynced(false);
             }
             return wal.log(self.connection.database.db(), Durability::Durable);
         };
-        self.connection.unsynced_commits.store(false, Ordering::Relaxed);
+        self.connection.note_unsynced(false);
         match wal.queue(self.connection.database.db(), self.connection.capture(), transaction, true) {
             Some(number) => self.connection.wait_for(number, true),
             None => wal.log_commit(self.connection.database.db(), transaction)?,

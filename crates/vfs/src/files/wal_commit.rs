@@ -24,7 +24,7 @@ impl MainFile {
         }
         let Some(transaction) = self.connection.completed.lock().take() else { return };
         // The next one is in the log before it is published.
-        self.connection.unsynced_commits.store(true, Ordering::Relaxed);
+        self.connection.note_unsynced(true);
         let queued = if self.connection.wants_durability() {
             wal.queue(self.database.db(), self.connection.capture(), transaction, false)
         } else {

@@ -20,7 +20,7 @@
 //! 1. Without a joiner an application pays an attempt to connect for each visitor.
 //! 2. A joiner hears soon what it is to do. Where it hears nothing, it opens the file as a stranger, which is always correct.
 //! 3. The name is free at no time: whoever comes meanwhile waits at it, and comes to the owner.
-//! 4. Without having been told to, an owner serves newcomers outside of WAL mode, and in WAL mode where a sync takes long. The device is asked for that
+//! 4. Without having been told to, an owner serves newcomers outside of WAL mode, and in WAL mode where commits wait for syncs that take long. The device is asked for that
 //!    behind a knock or a newcomer only, and never by a thread of the application's.
 //!
 //! # Invariants
@@ -38,6 +38,7 @@ use crate::sync::forks::InSqlite;
 use litefoot_storage::file::{FileId, parent_directory};
 use litefoot_storage::os::{LocalListener, LocalSocket};
 use litefoot_storage::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ pub(crate) struct Joiners {
     serve: OnceLock<Serve>,
     /// The one who waits for an answer.
     at_the_door: Mutex<Option<LocalSocket>>,
+    /// True if the last commit in WAL mode was one that SQLite does not sync, or the last setting of a connection says that its commits are such.
+    are_unsynced: AtomicBool,
 }
 
 /// The name of the group of a file.
@@ -148,7 +151,21 @@ impl OpenDatabase {
     }
 
     fn gains_by_newcomers(&self, long_syncs: LongSyncs) -> bool {
-        !self.is_in_wal_mode() || self.has_long_syncs(long_syncs)
+        !self.is_in_wal_mode() || self.waits_for_syncs() && self.has_long_syncs(long_syncs)
+    }
+
+    /// True if commits in WAL mode wait for syncs, or members are there already: these and strangers at a time would be slowest.
+    fn waits_for_syncs(&self) -> bool {
+        !self.joiners.are_unsynced.load(Ordering::Relaxed)
+            || self.db.counters().members.load(Ordering::Relaxed) > 0
+    }
+
+    /// A connection has said whether its commits are synced, or has made one.
+    #[inline]
+    pub(crate) fn note_unsynced(&self, are_unsynced: bool) {
+        if self.joiners.are_unsynced.load(Ordering::Relaxed) != are_unsynced {
+            self.joiners.are_unsynced.store(are_unsynced, Ordering::Relaxed);
+        }
     }
 
     /// True if syncs of commits are known to take long. Where its logs are elsewhere only its own commits tell.
