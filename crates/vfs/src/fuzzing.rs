@@ -122,7 +122,7 @@ pub fn recovery(medium: &Arc<dyn Medium>, path: &Path) -> Result<Recovered> {
         redo_log: Arc::default(),
         kept_logs: None,
     });
-    finish_redo_log(&db, &Arc::default())?;
+    finish_redo_log(&db, &Arc::default(), false)?;
     if medium.info(&db.commit_log_path())?.is_none() {
         return Ok(Recovered::Nothing);
     }

@@ -71,6 +71,8 @@ pub struct RedoLogFacts {
     pub ours: bool,
     /// True if the newest page 1 says that the database is in WAL mode.
     pub wal_mode: bool,
+    /// True if it is larger than a log may be in memory, and neither a commit log nor a snapshot builds upon it.
+    pub too_large: bool,
     /// True if a rollback journal is on the medium that may be hot.
     pub hot_journal: bool,
 }
@@ -218,7 +220,7 @@ fn tier(facts: &TierFacts) -> RecoveryDecision {
 fn redo_log(facts: &RedoLogFacts) -> RecoveryDecision {
     if !facts.ours {
         RecoveryDecision::GoOn
-    } else if facts.wal_mode || facts.hot_journal {
+    } else if facts.wal_mode && !facts.too_large || facts.hot_journal {
         RecoveryDecision::LeaveToSqlite
     } else {
         RecoveryDecision::CopyHome

@@ -71,7 +71,7 @@ pub(super) fn take_over(database: &OpenDatabase) -> Result<()> {
     open_tier::open(db)?;
     // Before the log changes.
     remove_orphan(&**db.medium(), &db.companion_path(Companion::WalIndex))?;
-    finish_redo_log(db, &database.rollback_log)?;
+    finish_redo_log(db, &database.rollback_log, database.succeeds())?;
     let commit_log = is_there(db)?;
     let empty_database = commit_log && db.data().is_empty()?;
     let waits = match decide(&Facts::Beginning(BeginningFacts { commit_log, empty_database })) {
@@ -120,7 +120,7 @@ fn look_into(database: &OpenDatabase) -> Result<bool> {
     }
     recover_deltas(&database.recovery, db, &mut redo, log, &base)?;
     drop(redo);
-    finish_redo_log(db, &database.rollback_log)?;
+    finish_redo_log(db, &database.rollback_log, false)?;
     is_there(db)
 }
 
@@ -137,8 +137,8 @@ fn is_ours_in_use(db: &Db) -> Result<bool> {
 }
 
 /// Finishes what a crash has left in the redo log: copies its pages to the database file. The log of a database in WAL
-/// mode is left to SQLite.
-pub(crate) fn finish_redo_log(db: &Db, log: &RollbackRedoLog) -> Result<()> {
+/// mode is left to SQLite, unless that is too large. Snapshots may build upon one that is inherited.
+pub(crate) fn finish_redo_log(db: &Db, log: &RollbackRedoLog, is_inherited: bool) -> Result<()> {
     let path = db.companion_path(Companion::Wal);
     if db.medium().info(&path)?.is_none_or(|info| !info.is_file) {
         return Ok(());
@@ -146,7 +146,9 @@ pub(crate) fn finish_redo_log(db: &Db, log: &RollbackRedoLog) -> Result<()> {
     let found = log.find(db)?;
     let wal_mode = found.as_ref().map_or(Ok(false), |redo| is_wal_mode(db, redo))?;
     let hot_journal = found.is_some() && !wal_mode && has_real_journal(db)?;
-    let facts = RedoLogFacts { ours: found.is_some(), wal_mode, hot_journal };
+    let is_too_large = |redo: &RedoLog| redo.bytes() > db.memory().wal_bytes() as u64;
+    let too_large = wal_mode && !is_inherited && found.as_ref().is_some_and(is_too_large) && !is_there(db)?;
+    let facts = RedoLogFacts { ours: found.is_some(), wal_mode, too_large, hot_journal };
     let (Some(mut redo), RecoveryDecision::CopyHome) = (found, decide(&Facts::RedoLog(facts))) else {
         return Ok(());
     };

@@ -86,7 +86,9 @@ impl Handle for MemberCompanion {
         let is_urgent = self.is_urgent(buf, offset);
         let channel = self.link.channel();
         let written = if is_urgent && !self.link.commits.awaits_sync() {
-            channel.ask(&call, |reply| Ok(self.link.commits.note_logged(reply.flag)))
+            channel
+                .ask(&call, |reply| Ok(reply.flag))
+                .map(|is_logged| self.link.commits.note_logged(is_logged))
         } else {
             channel.defer(&call)
         };

@@ -7,7 +7,8 @@ use super::{
 
 const TIER: TierFacts =
     TierFacts { option: true, marked: false, anothers_device: false, misplaced_log: false };
-const REDO_LOG: RedoLogFacts = RedoLogFacts { ours: true, wal_mode: false, hot_journal: false };
+const REDO_LOG: RedoLogFacts =
+    RedoLogFacts { ours: true, wal_mode: false, too_large: false, hot_journal: false };
 pub(super) const COMMIT_LOG: CommitLogFacts = CommitLogFacts {
     understood: true,
     in_use: true,
@@ -87,6 +88,13 @@ pub const CASES: &[Case] = &[
         action: "leaves it to SQLite, after the commit log",
         facts: Facts::RedoLog(RedoLogFacts { wal_mode: true, ..REDO_LOG }),
         decision: RecoveryDecision::LeaveToSqlite,
+    },
+    Case {
+        found: &["this database's", "WAL mode, and the log is larger than it may be in memory"],
+        meaning: "used by SQLite's own protocol, whose checkpoints had no time",
+        action: "copies its pages to the database, syncs that, and removes the log, where no commit log builds upon it",
+        facts: Facts::RedoLog(RedoLogFacts { wal_mode: true, too_large: true, ..REDO_LOG }),
+        decision: RecoveryDecision::CopyHome,
     },
     Case {
         found: &["this database's", "rollback mode, a hot journal"],
