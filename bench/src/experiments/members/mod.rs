@@ -1,6 +1,6 @@
 //! `members`: several processes that write one database, as a group, beside one another, and on stock SQLite; `member-kills`: the same, killed.
 //!
-//! Processes commit for a while, each as fast as it can, with a connection of its own and the busy timeout of common drivers
+//! Processes commit for a while (`--seconds`), each as fast as it can, with a connection of its own and the busy timeout of common drivers
 //! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite
 //! looks for every acknowledged commit.
 //!
@@ -66,7 +66,8 @@ struct Round {
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figures> {
-    let time = if options.quick { QUICK_ROUND } else { ROUND };
+    let told = options.seconds.map(Duration::from_secs);
+    let time = told.unwrap_or(if options.quick { QUICK_ROUND } else { ROUND });
     let mut figures = Figures::new();
     let cases = MODES.iter().flat_map(|mode| COUNTS.map(|count| (*mode, count, format!("{mode}_{count}"))));
     let is_wanted = |name: &str| options.case.as_deref().is_none_or(|case| name.starts_with(case));

@@ -315,6 +315,10 @@ impl MemberFile {
             }
         } else {
             self.index.shared |= bits;
+            if first >= READ_SLOTS {
+                // Strangers are there. Should the owner die behind them, its heir has the file before the next one.
+                self.note_beginning(statement);
+            }
             // A slot of the present epoch, whose memory has frames: the owner owns the database until it is given back.
             match self.index.frames.is_some() && first >= READ_SLOTS {
                 true => self.begin_to_read(),
@@ -392,9 +396,7 @@ impl MemberFile {
             // Nothing else would tell that the owner has ended.
             self.begin(|this| this.channel.look())?;
         }
-        self.channel.borrowing.note_beginning((&self.link, &self.channel), 1, || {
-            !statement.is_autocommit || statement.shows == Shows::Begun
-        });
+        self.note_beginning(statement);
         let waits_elsewhere = self.index.has_turn || has_write_slot;
         let since = self.index.word(CHANGE_WORD);
         let Some((board, seat)) = self.channel.board() else { return Ok(false) };
@@ -405,6 +407,12 @@ impl MemberFile {
         self.index.seated_since = since;
         self.begin_to_read();
         Ok(true)
+    }
+
+    /// A transaction begins, which may keep its owner's file.
+    fn note_beginning(&self, statement: MembersStatement) {
+        let may_last = || !statement.is_autocommit || statement.shows == Shows::Begun;
+        self.channel.borrowing.note_beginning((&self.link, &self.channel), 1, may_last);
     }
 
     /// Asks for the turn to write.
