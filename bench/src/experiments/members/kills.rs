@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const SECONDS: u64 = 300;
@@ -193,7 +194,7 @@ fn live_in(directory: &Path, mode: &str, seed: u64) -> Result<Life> {
     open_stock(&directory.join(DATABASE))
         .and_then(|db| db.execute_batch(process::BALANCES))
         .map_err(|source| Error::Sqlite { what: "the balances".to_owned(), source })?;
-    let (end, is_left) = (AtomicBool::new(!has_stranger(seed)), AtomicBool::new(false));
+    let (end, is_left) = (AtomicBool::new(!has_stranger(seed)), Mutex::new(false));
     let (mut life, visited) = std::thread::scope(|scope| {
         let stranger = scope.spawn(|| visit(directory, seed, &end, &is_left));
         let life = members(directory, seed, &is_left);
@@ -242,17 +243,18 @@ fn has_stranger(seed: u64) -> bool {
 }
 
 /// Stock SQLite comes, looks and leaves, until the end: how often, or what it found wrong. Now and then it writes, or makes a checkpoint. It stays away where all
-/// processes were killed: what they have committed last is in logs that only litefoot reads (docs/limitations.md).
+/// processes were killed (`is_left`): what they have committed last is in logs that only litefoot reads (docs/limitations.md). Nor are they killed during a visit.
 fn visit(
     directory: &Path,
     seed: u64,
     end: &AtomicBool,
-    is_left: &AtomicBool,
+    is_left: &Mutex<bool>,
 ) -> std::result::Result<u64, String> {
     let (mut random, mut visits) = (fastrand::Rng::with_seed(seed), 0);
     while !end.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_micros(random.u64(..VISIT_PAUSE_US)));
-        if is_left.load(Ordering::SeqCst) {
+        let is_left = is_left.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_left {
             continue;
         }
         let mut ask = || {
@@ -278,10 +280,24 @@ fn visit(
 }
 
 /// Begins processes and kills them, until the time is over.
-fn members(directory: &Path, seed: u64, is_left: &AtomicBool) -> Result<Life> {
+fn members(directory: &Path, seed: u64, is_left: &Mutex<bool>) -> Result<Life> {
+    let mut processes = Processes(Vec::new());
+    let life = kill_members(directory, seed, is_left, &mut processes);
+    *is_left.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    drop(processes);
+    life
+}
+
+fn kill_members(
+    directory: &Path,
+    seed: u64,
+    is_left: &Mutex<bool>,
+    processes: &mut Processes,
+) -> Result<Life> {
+    let lock = || is_left.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = |source| Error::Directory { path: directory.to_owned(), source };
     let mut random = fastrand::Rng::with_seed(seed);
-    let (mut life, mut processes, mut next) = (Life::default(), Processes(Vec::new()), 0);
+    let (mut life, mut next) = (Life::default(), 0);
     let begun = Instant::now();
     while begun.elapsed() < LIFE {
         while processes.0.len() < PROCESSES {
@@ -289,9 +305,10 @@ fn members(directory: &Path, seed: u64, is_left: &AtomicBool) -> Result<Life> {
             processes.0.push((next, command(&plan)?.spawn().map_err(failed)?));
             next += 1;
         }
-        if is_left.load(Ordering::SeqCst) {
+        let was_left = *lock();
+        if was_left {
             processes.await_commit(directory);
-            is_left.store(false, Ordering::SeqCst);
+            *lock() = false;
         }
         std::thread::sleep(Duration::from_micros(random.u64(..PAUSE_US)));
         for (writer, process) in &mut processes.0 {
@@ -312,11 +329,14 @@ fn members(directory: &Path, seed: u64, is_left: &AtomicBool) -> Result<Life> {
         }
         // Now and then all of them: the next one recovers.
         let many = if random.u8(..20) == 0 { PROCESSES } else { 1 };
-        is_left.store(many == PROCESSES, Ordering::SeqCst);
+        let mut is_left = (many == PROCESSES).then(lock);
         for _ in 0..many {
             let at = random.usize(..processes.0.len());
             processes.kill(at).map_err(failed)?;
             life.kills += 1;
+        }
+        if let Some(is_left) = &mut is_left {
+            **is_left = true;
         }
     }
     life.processes = next;
