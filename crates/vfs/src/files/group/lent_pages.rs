@@ -118,17 +118,12 @@ impl Borrowing {
         channel.is_alive() && pages.as_ref().is_some_and(|pages| pages.there.read(reading, page, buf, offset))
     }
 
-    /// A transaction begins. One that may last keeps its owner's file, so that it outlives the owner; so does any but the first, and any where the
-    /// process has the file already. A connection in WAL mode has taken a lock before its `first`.
-    pub(super) fn note_beginning(
-        &self,
-        (link, channel): (&Link, &Channel),
-        first: u32,
-        may_last: impl FnOnce() -> bool,
-    ) {
+    /// A transaction begins. One that `counts` keeps its owner's file, so that it outlives the owner; so does any but the first, and any where the
+    /// process has the file already.
+    pub(super) fn note_beginning(&self, (link, channel): (&Link, &Channel), counts: impl FnOnce() -> bool) {
         let is_worth_it = || {
-            self.begun.fetch_add(1, Ordering::Relaxed) > first
-                || may_last()
+            self.begun.fetch_add(1, Ordering::Relaxed) > 0
+                || counts()
                 || known(&BORROWED.lock(), self.marks()).is_some()
         };
         if self.pages.get().is_none() && is_worth_it() {

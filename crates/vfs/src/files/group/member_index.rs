@@ -316,8 +316,7 @@ impl MemberFile {
         } else {
             self.index.shared |= bits;
             if first >= READ_SLOTS {
-                // Strangers are there. Should the owner die behind them, its heir has the file before the next one.
-                self.note_beginning(statement);
+                self.note_beginning();
             }
             // A slot of the present epoch, whose memory has frames: the owner owns the database until it is given back.
             match self.index.frames.is_some() && first >= READ_SLOTS {
@@ -396,7 +395,7 @@ impl MemberFile {
             // Nothing else would tell that the owner has ended.
             self.begin(|this| this.channel.look())?;
         }
-        self.note_beginning(statement);
+        self.note_beginning();
         let waits_elsewhere = self.index.has_turn || has_write_slot;
         let since = self.index.word(CHANGE_WORD);
         let Some((board, seat)) = self.channel.board() else { return Ok(false) };
@@ -409,10 +408,10 @@ impl MemberFile {
         Ok(true)
     }
 
-    /// A transaction begins, which may keep its owner's file.
-    fn note_beginning(&self, statement: MembersStatement) {
-        let may_last = || !statement.is_autocommit || statement.shows == Shows::Begun;
-        self.channel.borrowing.note_beginning((&self.link, &self.channel), 1, may_last);
+    /// A transaction begins, and keeps its owner's file. Behind the death of an owner stock SQLite would not see what that has committed last: whoever has
+    /// the file is before it.
+    fn note_beginning(&self) {
+        self.channel.borrowing.note_beginning((&self.link, &self.channel), || true);
     }
 
     /// Asks for the turn to write.

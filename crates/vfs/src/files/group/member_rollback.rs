@@ -45,7 +45,7 @@ impl MemberFile {
     pub(super) fn begin_transaction(&mut self) -> Result<()> {
         // While the connection had no lock another one may have changed the journal mode.
         *self.link.wal_reads.lock() = WalReads::default();
-        self.channel.borrowing.note_beginning((&self.link, &self.channel), 0, || {
+        self.channel.borrowing.note_beginning((&self.link, &self.channel), || {
             let statement = self.link.statement();
             !statement.is_autocommit || statement.shows == Shows::Begun
         });

@@ -61,7 +61,7 @@ impl Link {
         let channel = join_again(self, &former).ok()?;
         self.settings.tell(&channel).ok()?;
         // It may die as well.
-        channel.borrowing.note_beginning((self, &channel), 0, || true);
+        channel.borrowing.note_beginning((self, &channel), || true);
         let writings = txn.since.writings - u64::from(txn.is_alone);
         let said = Said {
             token: self.token,

@@ -84,7 +84,7 @@ impl Link {
         let guardian = join_again(self, former).ok()?;
         self.settings.tell(&guardian).ok()?;
         // It may die as well.
-        guardian.borrowing.note_beginning((self, &guardian), 0, || true);
+        guardian.borrowing.note_beginning((self, &guardian), || true);
         let call = Call::new(Operation::KeepFile, FileOf::Main, marks, flags as u64);
         let until = Instant::now() + GUARDIAN_BEGINS;
         let mut kept = guardian.tell(&call);
