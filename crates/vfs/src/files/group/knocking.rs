@@ -2,7 +2,7 @@
 //!
 //! # Promises
 //! 1. The file is opened once at most, and not at all by a process that becomes a member.
-//! 2. An owner that says nothing is waited for for [`AT_THE_DOOR`]. It may be no litefoot, an older one, or stopped.
+//! 2. An owner that says nothing is waited for for [`AT_THE_DOOR`]. It may be no litefoot, an older one, or stopped. One that has spoken has [`SECOND_WORD`].
 
 use crate::error::Result;
 use crate::files::vfs::{OpenedFile, Vfs};
@@ -13,10 +13,12 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long an owner is waited for that has been told: longer than it waits for its own transactions, also where the machine is busy.
-const AT_THE_DOOR: Duration = Duration::from_secs(1);
+/// How long an owner is waited for that has been told. Behind the death of one it may be that nobody hears of it.
+const AT_THE_DOOR: Duration = Duration::from_millis(300);
+/// How long one is waited for that has said that it will say more: longer than it waits for its own transactions, also where the machine is busy.
+const SECOND_WORD: Duration = Duration::from_secs(1);
 /// How long somebody at the name may take for a word, where it has not said that there will be another one.
-const FIRST_WORD_MS: u32 = 200;
+const FIRST_WORD_MS: u32 = 100;
 /// The time between two knocks, while no owner has said anything: it may have gone, or have let others in.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -48,7 +50,7 @@ impl Vfs {
             if let Some((file, out)) = self.open_file_at_once(path, FileKind::Database, flags)? {
                 return Ok(Knocked::Opened(listener, file, out));
             }
-            match listen(&listener, until, &mut waiting) {
+            match listen(&listener, &mut waiting) {
                 Heard::Come(owner) if owner.send(b"x", Some(listener.descriptor())).is_ok() => {
                     return Ok(Knocked::Called);
                 }
@@ -60,8 +62,8 @@ impl Vfs {
     }
 }
 
-/// Listens for a while, and to one that has said that it will say more until then.
-fn listen(listener: &LocalListener, until: Instant, waiting: &mut Vec<LocalSocket>) -> Heard {
+/// Listens for a while, and longer to one that has said that it will say more.
+fn listen(listener: &LocalListener, waiting: &mut Vec<LocalSocket>) -> Heard {
     let pause = Instant::now() + PAUSE;
     loop {
         let left = pause.saturating_duration_since(Instant::now());
@@ -75,8 +77,7 @@ fn listen(listener: &LocalListener, until: Instant, waiting: &mut Vec<LocalSocke
             continue;
         }
         if word == WAIT {
-            let left = until.saturating_duration_since(Instant::now());
-            let _ = socket.set_timeout(u32::try_from(left.as_millis()).unwrap_or(FIRST_WORD_MS).max(1));
+            let _ = socket.set_timeout(SECOND_WORD.as_millis() as u32);
             if socket.receive_exactly(&mut word).is_err() {
                 return Heard::Nothing;
             }
