@@ -97,9 +97,11 @@ impl Tracer {
             made: None,
             stores: None,
         };
+        // Those that a traced thread has begun meanwhile are traced already, and stop by themselves.
+        let mut refused = BTreeSet::new();
         loop {
-            let new: Vec<pid_t> =
-                threads(process).into_iter().filter(|thread| !tracer.threads.contains(thread)).collect();
+            let is_new = |thread: &pid_t| !tracer.threads.contains(thread) && !refused.contains(thread);
+            let new: Vec<pid_t> = threads(process).into_iter().filter(is_new).collect();
             if new.is_empty() {
                 return Ok(tracer);
             }
@@ -113,7 +115,10 @@ impl Tracer {
                     // It has ended since it was listed, or ends just now; without the first one the process is gone.
                     Err(error)
                         if thread != process
-                            && matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPERM)) => {}
+                            && matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EPERM)) =>
+                    {
+                        refused.insert(thread);
+                    }
                     Err(error) => return Err(error),
                 }
             }

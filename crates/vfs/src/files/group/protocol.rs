@@ -56,7 +56,7 @@ operations! {
     /// Bytes of a file: `a` is the offset, `b` their number; they are the reply's data. Where the data is a number (1), they are read in as many equal
     /// parts, and those behind the end of the file are left out, but for the first.
     Read = 2,
-    /// The data goes to offset `a`.
+    /// The data goes to offset `a`. The flag says that a commit which SQLite does not sync is in the log, with the system.
     Write = 3,
     /// The file is cut to `a` bytes.
     Truncate = 4,
