@@ -7,11 +7,11 @@ use crate::harness::{Progress, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
+use litefoot_storage::sync::Mutex;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const SECONDS: u64 = 300;
@@ -253,7 +253,7 @@ fn visit(
     let (mut random, mut visits) = (fastrand::Rng::with_seed(seed), 0);
     while !end.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_micros(random.u64(..VISIT_PAUSE_US)));
-        let is_left = is_left.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_left = is_left.lock();
         if *is_left {
             continue;
         }
@@ -283,18 +283,18 @@ fn visit(
 fn members(directory: &Path, seed: u64, is_left: &Mutex<bool>) -> Result<Life> {
     let mut processes = Processes(Vec::new());
     let life = kill_members(directory, seed, is_left, &mut processes);
-    *is_left.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    *is_left.lock() = true;
     drop(processes);
     life
 }
 
+/// The same; those that live at its end are the caller's.
 fn kill_members(
     directory: &Path,
     seed: u64,
     is_left: &Mutex<bool>,
     processes: &mut Processes,
 ) -> Result<Life> {
-    let lock = || is_left.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = |source| Error::Directory { path: directory.to_owned(), source };
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut life, mut next) = (Life::default(), 0);
@@ -305,10 +305,10 @@ fn kill_members(
             processes.0.push((next, command(&plan)?.spawn().map_err(failed)?));
             next += 1;
         }
-        let was_left = *lock();
+        let was_left = *is_left.lock();
         if was_left {
             processes.await_commit(directory);
-            *lock() = false;
+            *is_left.lock() = false;
         }
         std::thread::sleep(Duration::from_micros(random.u64(..PAUSE_US)));
         for (writer, process) in &mut processes.0 {
@@ -329,7 +329,7 @@ fn kill_members(
         }
         // Now and then all of them: the next one recovers.
         let many = if random.u8(..20) == 0 { PROCESSES } else { 1 };
-        let mut is_left = (many == PROCESSES).then(lock);
+        let mut is_left = (many == PROCESSES).then(|| is_left.lock());
         for _ in 0..many {
             let at = random.usize(..processes.0.len());
             processes.kill(at).map_err(failed)?;
