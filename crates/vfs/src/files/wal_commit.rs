@@ -9,9 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl MainFile {
-    /// True if a commit that SQLite does not sync is in the log, and has not returned.
-    pub(super) fn has_logged(&self) -> bool {
-        self.connection.logged.load(Ordering::Relaxed)
+    /// True if a commit of a member's that SQLite does not sync is in the log, and has not returned. The next reader may come before the member
+    /// has said that the commit is done: it finds a mark for that.
+    pub(super) fn has_logged(&mut self) -> bool {
+        let is_logged = self.connection.logged.load(Ordering::Relaxed);
+        if let Some(wal) = self.wal().filter(|_| is_logged) {
+            self.database.wal_index().mark_for_members_at(wal.committed_frames());
+        }
+        is_logged
     }
 
     /// Queues a transaction that was completed and that SQLite does not sync. The write lock is still held.

@@ -139,11 +139,15 @@ impl WalIndex {
     /// write slot, or has just given it back.
     pub fn mark_for_members(&self) {
         // Most databases have no members.
-        if !self.has_board.load(Ordering::Relaxed) {
-            return;
+        if self.has_board.load(Ordering::Relaxed) {
+            self.mark_for_members_at(self.published());
         }
+    }
+
+    /// The same for what a member is about to publish, which is in the log. A mark of more frames than are published is no reader's, and in
+    /// no checkpoint's way.
+    pub fn mark_for_members_at(&self, published: u32) {
         let state = self.state();
-        let published = state.published();
         let mark = |slot: usize| state.word(READ_MARK_WORDS + slot);
         let slots = 1..SQLITE_SHM_NLOCK - READ_SLOTS;
         let is_marked = |slot| mark(slot).is_none_or(|mark| mark.load(Ordering::SeqCst) == published);

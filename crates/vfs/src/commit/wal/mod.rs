@@ -409,6 +409,11 @@ impl Wal {
         self.commits.is_long()
     }
 
+    /// Frames of the transactions that were completed.
+    pub fn committed_frames(&self) -> u32 {
+        self.frames.read().committed() as u32
+    }
+
     /// Makes everything committed durable in the redo log, before the database file is written in place. So a power cut
     /// at `synchronous=OFF` costs transactions, and never the database.
     pub fn before_in_place(&self, db: &Db) -> Result<()> {

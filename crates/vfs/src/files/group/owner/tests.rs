@@ -283,6 +283,11 @@ fn a_reader_finds_a_mark_for_what_is_published() {
     word(27).store(0, Ordering::SeqCst);
     database.wal_index().mark_for_members();
     assert_eq!(marks(), [0; 4], "readers of the file need none");
+    database.wal_index().mark_for_members_at(7);
+    assert_eq!(marks(), [0, 7, 0, 0], "what is about to be published");
+    word(4).store(7, Ordering::SeqCst);
+    database.wal_index().mark_for_members();
+    assert_eq!(marks(), [0, 7, 0, 0], "it has its mark");
 }
 
 /// A database of two pages, and a member that begins to write to it.
