@@ -178,6 +178,32 @@ fn a_commit_of_a_member_is_few_messages() {
 }
 
 #[test]
+fn a_member_whose_commit_has_returned_is_in_nobodys_way() {
+    for synchronous in ["FULL", "NORMAL", "OFF"] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, "wal");
+        let mut members = [1, 2].map(|writer| Process::start("obey", &path, writer));
+        for member in &mut members {
+            member.run(&format!("PRAGMA synchronous={synchronous}; PRAGMA busy_timeout=0"));
+        }
+        db.busy_timeout(Duration::ZERO).unwrap();
+        for n in 0..300 {
+            // It does not know when it reads that it is going to write.
+            let sql =
+                format!("BEGIN; SELECT count(*) FROM t; INSERT INTO t VALUES(1, {n}, 'some text'); COMMIT");
+            members[n % 2].run(&sql);
+            if n % 7 == 0 {
+                db.execute_batch("BEGIN; SELECT count(*) FROM t; DELETE FROM t; COMMIT").unwrap();
+            }
+            if n % 40 == 0 {
+                members[1 - n % 2].run("PRAGMA wal_checkpoint(TRUNCATE)");
+            }
+        }
+        members.into_iter().for_each(Process::end);
+    }
+}
+
+#[test]
 fn a_scan_of_a_member_is_few_messages_and_finds_all() {
     for mode in ["delete", "wal"] {
         let directory = tempfile::tempdir().unwrap();

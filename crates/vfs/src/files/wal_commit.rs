@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl MainFile {
-    /// True if a commit of a member's that SQLite does not sync is in the log, and has not returned. The next reader may come before the member
-    /// has said that the commit is done: it finds a mark for that.
+    /// True if a commit of a member's that SQLite does not sync is in the log, and has not returned. The next transaction may come before the
+    /// member has said that the commit is done: it finds a mark for that, and waits for the lock of a writer.
     pub(super) fn has_logged(&mut self) -> bool {
         let is_logged = self.connection.logged.load(Ordering::Relaxed);
         if let Some(wal) = self.wal().filter(|_| is_logged) {
             self.database.wal_index().mark_for_members_at(wal.committed_frames());
+            self.database.writer_queue().note_ending(self.id);
         }
         is_logged
     }

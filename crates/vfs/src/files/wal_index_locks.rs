@@ -362,6 +362,10 @@ impl MainFile {
 
     /// True if the writers' slot may be taken now.
     fn admit_writer(&mut self) -> Result<()> {
+        if self.database.writer_queue().may_write(self.id) {
+            return Ok(());
+        }
+        self.database.writer_queue().await_end();
         // One look tells of the turn, and of its writer: our own checkpoint may end its turn at any time.
         let Some(mut whose_turn) = self.database.writer_queue().in_the_way(self.id) else { return Ok(()) };
         // SQLite asks nobody to wait for a transaction that has read already. A turn that was only reserved, and our own

@@ -20,7 +20,8 @@
 //! 4. Those that wait stand in the order in which they were first refused, however often they have given up meanwhile. One whose
 //!    ticket was taken before it woke stands there again.
 //! 5. The first that waits is told where the ticket is free, or has got an end.
-//! 6. Where syncs take long, one that waits for a sync is the first behind it (`aside`), and others let it go first (`round`).
+//! 6. A writer whose commit has returned is in nobody's way: where its ticket has not ended yet, others wait for that ([`WriterQueue::await_end`]).
+//! 7. Where syncs take long, one that waits for a sync is the first behind it (`aside`), and others let it go first (`round`).
 
 use crate::stats::{Stats, StatsPage};
 use crate::sync::waiting::{Threads, Waits};
@@ -41,6 +42,9 @@ const MOST_SPINNING: usize = 4;
 
 /// How long a turn lasts that is not used.
 pub(crate) const UNUSED_TURN: Duration = Duration::from_millis(10);
+
+/// How long one waits for the end of a ticket whose commit has been made. Its writer says so in a message.
+const ENDING: Duration = Duration::from_millis(100);
 
 /// A connection that writes.
 pub type WriterId = u64;
@@ -90,13 +94,15 @@ struct Ticket<S: Waits> {
     thread: S::Thread,
     /// Set once the writer holds SQLite's write lock.
     writing: bool,
+    /// Set once its commit has been made, and may have returned.
+    is_ending: bool,
     /// The time at which an unused ticket expires, for a writer that may not say so.
     expires: Option<Instant>,
 }
 
 impl<S: Waits> Ticket<S> {
     fn unused(writer: WriterId, thread: S::Thread, expires: Option<Instant>) -> Ticket<S> {
-        Ticket { writer, thread, writing: false, expires }
+        Ticket { writer, thread, writing: false, is_ending: false, expires }
     }
 }
 
@@ -298,6 +304,23 @@ impl<S: Waits> WriterQueue<S> {
         let had_turn = state.ticket.as_ref().is_some_and(|ticket| ticket.writer == writer);
         state.ticket = Some(Ticket { writing: true, ..Ticket::unused(writer, thread, None) });
         had_turn
+    }
+
+    /// The writer's commit has been made: it is about to leave, and does not wait for that.
+    pub fn note_ending(&self, writer: WriterId) {
+        if let Some(ticket) = self.state().ticket.as_mut().filter(|ticket| ticket.writer == writer) {
+            ticket.is_ending = true;
+        }
+    }
+
+    /// Waits for the end of a ticket whose commit has been made. Mostly that is under way already.
+    pub fn await_end(&self) {
+        let begun = S::now();
+        while self.state().ticket.as_ref().is_some_and(|ticket| ticket.is_ending)
+            && elapsed::<S>(begun) < ENDING
+        {
+            S::yield_now();
+        }
     }
 
     /// Ends the writer's ticket, and wakes the first that waits.

@@ -26,7 +26,7 @@ fn a_ticket_expires_only_where_it_has_an_end_and_is_not_used() {
         (false, Some(now), false),
         (true, Some(now), true),
     ] {
-        let ticket = Some(Ticket { writer: 1, thread: thread::id(), writing, expires });
+        let ticket = Some(Ticket { writer: 1, thread: thread::id(), writing, is_ending: false, expires });
         let mut state: WriterQueueState<Threads> = WriterQueueState { ticket, ..WriterQueueState::default() };
         state.expire_ticket();
         assert_eq!(state.ticket.is_some(), remains, "{writing} {expires:?}");
@@ -54,6 +54,33 @@ fn a_ticket_that_ends_soon_is_taken_without_sleep_by_a_few_writers() {
     queue.enter(1, LONG);
     queue.state.lock().spinning = MOST_SPINNING;
     assert_eq!(ended(LONG), (MOST_SPINNING, false), "enough others look");
+}
+
+#[test]
+fn the_end_of_a_commit_that_has_been_made_is_waited_for_and_no_other() {
+    let queue = <WriterQueue>::default();
+    queue.await_end();
+    queue.enter(1, LONG);
+    queue.writes(1);
+    queue.note_ending(2);
+    queue.await_end();
+    assert!(queue.has_turn(1), "it still writes");
+    queue.note_ending(1);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            queue.await_end();
+            queue.may_write(2)
+        });
+        queue.leave(1);
+        assert!(waits.join().unwrap());
+    });
+    queue.enter(2, LONG);
+    queue.writes(2);
+    queue.await_end();
+    assert!(queue.has_turn(2), "the next one has not made its commit");
+    queue.note_ending(2);
+    queue.await_end();
+    assert!(queue.has_turn(2), "one that does not go on is in the way again");
 }
 
 fn wait_until_queued(writer_queue: &WriterQueue, count: usize) {
