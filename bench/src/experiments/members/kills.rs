@@ -2,7 +2,7 @@
 //! is killed now and then while all others are stopped, at any instruction: they go on one after the other, in any order.
 
 use super::process::{self, DATABASE, GROUP, Plan, Side, TORN, acknowledged};
-use super::{MODES, command, create, look, said};
+use super::{ALL_MODES, command, create, look, said};
 use crate::harness::{Progress, open_stock};
 use crate::options::Options;
 use crate::report::Figures;
@@ -226,10 +226,10 @@ fn live_in(directory: &Path, mode: &str, seed: u64) -> Result<Life> {
 }
 
 /// The names of lives repeat after so many seeds.
-const KINDS: u64 = 2 * MODES.len() as u64;
+const KINDS: u64 = 2 * ALL_MODES.len() as u64;
 
 fn mode(seed: u64) -> &'static str {
-    MODES[(seed % MODES.len() as u64) as usize]
+    ALL_MODES[(seed % ALL_MODES.len() as u64) as usize]
 }
 
 /// What a life is called: its mode, and whether a stranger comes.
@@ -237,9 +237,9 @@ fn name(seed: u64) -> String {
     format!("{}{}", mode(seed), if has_stranger(seed) { "_stranger" } else { "" })
 }
 
-/// True where a stranger comes and goes: in two of four lives, one of each mode.
+/// True where a stranger comes and goes: in every other life of a mode.
 fn has_stranger(seed: u64) -> bool {
-    seed / MODES.len() as u64 % 2 == 1
+    seed / ALL_MODES.len() as u64 % 2 == 1
 }
 
 /// Stock SQLite comes, looks and leaves, until the end: how often, or what it found wrong. Now and then it writes, or makes a checkpoint. It stays away where all
@@ -301,7 +301,8 @@ fn kill_members(
     let begun = Instant::now();
     while begun.elapsed() < LIFE {
         while processes.0.len() < PROCESSES {
-            let plan = Plan { directory: directory.to_owned(), writer: next, side: GROUP, time: None };
+            let (mode, directory) = (mode(seed), directory.to_owned());
+            let plan = Plan { directory, writer: next, side: GROUP, mode, time: None };
             processes.0.push((next, command(&plan)?.spawn().map_err(failed)?));
             next += 1;
         }

@@ -2,10 +2,10 @@
 //!
 //! Processes commit for a while (`--seconds`), each as fast as it can, with a connection of its own and the busy timeout of common drivers
 //! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite
-//! looks for every acknowledged commit.
+//! looks for every acknowledged commit. Commits are synced, but for those of `normal`: WAL mode with `synchronous=NORMAL`.
 //!
 //! `member-kills` ends a random process by SIGKILL at random moments, the owner among them, and begins another one in its place. In half of
-//! the lives stock SQLite comes and looks meanwhile (`--case wal`, `wal_stranger`, `delete`, `delete_stranger`). The files of a life that goes
+//! the lives stock SQLite comes and looks meanwhile (`--case wal`, `wal_stranger`, `delete`, `delete_stranger`, `normal`, `normal_stranger`). The files of a life that goes
 //! wrong are kept. With `--kill-at-calls` a process is killed before each of its calls (`calls`).
 //!
 //! | figure | meaning |
@@ -44,6 +44,9 @@ const ROUND: Duration = Duration::from_secs(4);
 const QUICK_ROUND: Duration = Duration::from_millis(700);
 const COUNTS: [i64; 4] = [1, 2, 4, 8];
 const MODES: [&str; 2] = ["wal", "delete"];
+/// WAL mode once more, where commits are not synced (`synchronous=NORMAL`).
+const NORMAL: &str = "normal";
+const ALL_MODES: [&str; 3] = [MODES[0], MODES[1], NORMAL];
 /// So long may processes take until all have opened the database.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
@@ -69,7 +72,8 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let told = options.seconds.map(Duration::from_secs);
     let time = told.unwrap_or(if options.quick { QUICK_ROUND } else { ROUND });
     let mut figures = Figures::new();
-    let cases = MODES.iter().flat_map(|mode| COUNTS.map(|count| (*mode, count, format!("{mode}_{count}"))));
+    let cases =
+        ALL_MODES.iter().flat_map(|mode| COUNTS.map(|count| (*mode, count, format!("{mode}_{count}"))));
     let is_wanted = |name: &str| options.case.as_deref().is_none_or(|case| name.starts_with(case));
     let cases: Vec<_> = cases.filter(|(_, _, name)| is_wanted(name)).collect();
     let reads: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("reads_{mode}"))).collect();
@@ -114,13 +118,13 @@ fn note(figures: &mut Figures, name: &str, sides: &[Vec<Round>], time: Duration)
     set_ratios(figures, "ratio", name, &rates);
 }
 
-fn round(parent: &Path, mode: &str, count: i64, side: Side, time: Duration) -> Result<Round> {
+fn round(parent: &Path, mode: &'static str, count: i64, side: Side, time: Duration) -> Result<Round> {
     let failed = |source| Error::Directory { path: parent.to_owned(), source };
     let scratch = tempfile::tempdir_in(parent).map_err(failed)?;
     let directory = scratch.path();
     create(directory, mode)?;
     let start = |writer| {
-        let plan = Plan { directory: directory.to_owned(), writer, side, time: Some(time) };
+        let plan = Plan { directory: directory.to_owned(), writer, side, mode, time: Some(time) };
         Told::start(command(&plan)?).map_err(failed)
     };
     let mut processes: Vec<Told> = (0..count).map(start).collect::<Result<_>>()?;
@@ -158,6 +162,7 @@ fn round(parent: &Path, mode: &str, count: i64, side: Side, time: Duration) -> R
 
 /// Makes the database of a round.
 fn create(directory: &Path, mode: &str) -> Result<()> {
+    let mode = if mode == NORMAL { "wal" } else { mode };
     let make = || {
         let db = open_stock(&directory.join(DATABASE))?;
         let set: String = db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |row| row.get(0))?;

@@ -3,6 +3,7 @@
 //! Three in four transactions insert one row, the fourth is `BEGIN IMMEDIATE` with an insert and an update. After each commit
 //! its number goes into a file beside the database, to which a killed process loses nothing.
 
+use super::{ALL_MODES, NORMAL};
 use crate::harness::{Latencies, open_stock};
 use litefoot::{Options, Vfs};
 use rusqlite::Connection;
@@ -40,9 +41,6 @@ const MOST_HELD_MS: u64 = 150;
 /// Where processes are killed, every other one opens a connection for so many transactions.
 const CONNECT_EACH: i64 = 3;
 
-/// Owners that may die one after the other while a process reads for the first time.
-const MOST_LOST_OWNERS: u32 = 3;
-
 /// How many transactions are there in part.
 pub(super) const TORN: &str = "SELECT count(*) + (SELECT coalesce(sum(balance), 0) <> 0 FROM v) FROM w
      WHERE NOT EXISTS(SELECT 1 FROM r WHERE r.writer = w.writer AND r.n = w.n)";
@@ -78,28 +76,35 @@ pub(super) struct Plan {
     pub directory: PathBuf,
     pub writer: i64,
     pub side: Side,
+    /// One of [`ALL_MODES`].
+    pub mode: &'static str,
     /// How long it commits, from the line that tells it to begin; nothing for ever and at once.
     pub time: Option<Duration>,
 }
 
 impl Plan {
     /// The arguments of the process.
-    pub(super) fn arguments(&self) -> [String; 4] {
+    pub(super) fn arguments(&self) -> [String; 5] {
         [
             self.directory.to_string_lossy().into_owned(),
             self.writer.to_string(),
             self.side.name().to_owned(),
+            self.mode.to_owned(),
             self.time.map_or(0, |time| time.as_millis()).to_string(),
         ]
     }
 
     pub(super) fn of(arguments: &[String]) -> Result<Plan, String> {
-        let [directory, writer, side, time] = arguments else { return Err("four arguments".to_owned()) };
+        let [directory, writer, side, mode, time] = arguments else {
+            return Err("five arguments".to_owned());
+        };
+        let known = ALL_MODES.into_iter().find(|known| known == mode);
         let ms: u64 = time.parse().map_err(|error| format!("{time}: {error}"))?;
         Ok(Plan {
             directory: directory.into(),
             writer: writer.parse().map_err(|error| format!("{writer}: {error}"))?,
             side: Side::of(side)?,
+            mode: known.ok_or_else(|| format!("{mode}: no such mode"))?,
             time: (ms > 0).then(|| Duration::from_millis(ms)),
         })
     }
@@ -155,6 +160,24 @@ fn connect(vfs: Option<&Vfs>, path: &Path) -> Result<Connection, String> {
     Ok(db)
 }
 
+/// A connection as the plan has it.
+fn set_up(db: Connection, plan: &Plan) -> Result<Connection, String> {
+    if plan.mode == NORMAL {
+        beside_kills(|| db.pragma_update(None, "synchronous", "NORMAL"))?;
+    }
+    Ok(db)
+}
+
+/// What begins beside owners that die, and meets locks as well.
+fn beside_kills<T>(does: impl Fn() -> rusqlite::Result<T>) -> Result<T, String> {
+    loop {
+        match does() {
+            Err(error) if is_busy(&error) => {}
+            done => return done.map_err(|error| error.to_string()),
+        }
+    }
+}
+
 /// Opens a database. Where `member-kills` has stopped the owner for a moment, the open is refused, and comes again.
 fn open_beside_stops<T>(open: impl Fn() -> Result<T, String>) -> Result<T, String> {
     let begun = Instant::now();
@@ -187,21 +210,13 @@ pub(super) fn missing(db: &Connection, directory: &Path, writer: i64) -> Result<
 /// members.
 pub(super) fn run(plan: &Plan) -> Result<(), String> {
     let database = plan.directory.join(DATABASE);
-    let (vfs, mut db) = open_beside_stops(|| open(&database, plan.side))?;
+    let (vfs, db) = open_beside_stops(|| open(&database, plan.side))?;
+    let mut db = set_up(db, plan)?;
     let (writer, text) = (plan.writer, |error: std::io::Error| error.to_string());
     let path = acknowledged(&plan.directory, writer);
     let mut log: File = OpenOptions::new().create(true).append(true).open(path).map_err(text)?;
-    // The beginning of a process meets locks as well, and owners that die.
     let first = "SELECT coalesce(max(n), 0) FROM r WHERE writer = ?1";
-    let mut lost_owners = 0;
-    let mut n: i64 = loop {
-        match db.query_row(first, [writer], |row| row.get(0)) {
-            Ok(n) => break n,
-            Err(error) if is_busy(&error) => {}
-            Err(error) if has_failed(&error) && lost_owners < MOST_LOST_OWNERS => lost_owners += 1,
-            Err(error) => return Err(error.to_string()),
-        }
-    };
+    let mut n: i64 = beside_kills(|| db.query_row(first, [writer], |row| row.get(0)))?;
     if plan.time.is_some() {
         // Whoever is late would commit alone behind the others.
         println!("{READY}");
@@ -216,7 +231,7 @@ pub(super) fn run(plan: &Plan) -> Result<(), String> {
         let since = Instant::now();
         if plan.time.is_none() && writer % 2 == 1 && n % CONNECT_EACH == 0 {
             drop(db);
-            db = open_beside_stops(|| connect(vfs.as_ref(), &database))?;
+            db = set_up(open_beside_stops(|| connect(vfs.as_ref(), &database))?, plan)?;
         }
         let done = if plan.time.is_none() && n % READ_EACH == 1 {
             read_balances(&db, Duration::from_millis(random.u64(..=MOST_HELD_MS)))?

@@ -193,3 +193,29 @@ fn a_forked_child_has_nothing_of_what_its_parent_keeps() {
     member.end();
     assert_eq!(count(&db), 5);
 }
+
+#[test]
+fn requests_one_behind_the_other_need_no_busy_timeout() {
+    for mode in MODES {
+        for stays in [true, false] {
+            let directory = tempfile::tempdir().unwrap();
+            let list = if mode == "wal" { "sharing=group" } else { "" };
+            let (path, _vfs, db) = create_with(&directory, mode, list);
+            let mut members =
+                [1, 2].map(|number| Process::start_by(with_options(list), "obey anew", &path, number));
+            // The owner serves its members also where it has no connection of its own.
+            let db = Some(db).filter(|_| stays);
+            for n in 0..150 {
+                let turn = n % 2;
+                members[turn].run(&format!("PRAGMA busy_timeout=0; {}", insert(n as i64)));
+                members[1 - turn].run(&format!("PRAGMA busy_timeout=0; {}", there_are(n as i64 + 1)));
+                if n % 10 == 0 {
+                    let sql = "PRAGMA busy_timeout=0; BEGIN; SELECT count(*) FROM t; UPDATE t SET data = 'b'; COMMIT";
+                    members[turn].run(sql);
+                }
+            }
+            members.into_iter().for_each(Process::end);
+            drop(db);
+        }
+    }
+}
