@@ -6,9 +6,10 @@
 //! The lock belongs to the open file description, which a forked child inherits. So it is given back when the log is
 //! closed, and not only with the last descriptor; and never by the child.
 
-use crate::file::{DeviceError, File, Operation, RangeLock, Result};
+use crate::file::{DeviceError, File, FileKind, Medium, OpenMode, Operation, RangeLock, Result};
 use crate::fork;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The bytes that are locked: the header's sector.
@@ -31,6 +32,27 @@ impl InUse {
         }
         let taken = io::Error::new(io::ErrorKind::ResourceBusy, "another database has it in use");
         Err(DeviceError::new(Operation::Lock, file.path(), taken))
+    }
+}
+
+/// True for an error that says that a log is in use.
+pub fn is_in_use(error: &DeviceError) -> bool {
+    error.operation == Operation::Lock && error.source.kind() == io::ErrorKind::ResourceBusy
+}
+
+/// True if another process has the log at `path` in use. Nothing is changed.
+///
+/// # Errors
+/// The file cannot be opened, or locked.
+pub fn is_taken(medium: &dyn Medium, path: &Path, kind: FileKind) -> Result<bool> {
+    if medium.info(path)?.is_none_or(|info| !info.is_file) {
+        return Ok(false);
+    }
+    let file = medium.open(path, kind, OpenMode::ReadWrite)?;
+    match InUse::take(&file) {
+        Ok(_) => Ok(false),
+        Err(error) if is_in_use(&error) => Ok(true),
+        Err(error) => Err(error),
     }
 }
 

@@ -9,6 +9,7 @@ mod unsynced;
 pub use aside::set_aside;
 pub(crate) use aside::step_back;
 pub(crate) use in_use::InUse;
+pub use in_use::{is_in_use, is_taken};
 pub use unsynced::Flush;
 pub(crate) use unsynced::Unsynced;
 

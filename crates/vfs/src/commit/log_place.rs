@@ -26,8 +26,8 @@ use crate::error::{Error, Result};
 use crate::notice;
 use crate::txn::dirty_pages::DirtyPages;
 use litefoot_storage::commit_log::CommitLog;
-use litefoot_storage::file::{self, DeviceError, Operation, SyncLatch};
-use litefoot_storage::log_file::set_aside;
+use litefoot_storage::file::{self, SyncLatch};
+use litefoot_storage::log_file::{is_in_use, set_aside};
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::Whereabouts;
 use std::path::Path;
@@ -249,11 +249,6 @@ fn verdict(db: &Db, redo: &RedoLog) -> Result<Verdict> {
     let sector = db.data_file().first_sector()?;
     // An encrypted database may be in WAL mode, where the log need not have every version of page 1.
     judge(redo, &sector, wal_mode(db, redo)? != Some(false))
-}
-
-/// True for an error that says that a log is in use.
-pub(crate) fn is_in_use(error: &DeviceError) -> bool {
-    error.operation == Operation::Lock && error.source.kind() == std::io::ErrorKind::ResourceBusy
 }
 
 /// Another program has cut the log. The pages in it are lost, and nothing may be built on the rest.

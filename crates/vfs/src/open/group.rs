@@ -114,11 +114,12 @@ impl OpenDatabase {
         &self.group_end
     }
 
-    /// The process ends: waits for the transactions of members that are under way, at most [`LAST_WAIT`].
+    /// The process ends: waits for the transactions of members that are under way, at most [`LAST_WAIT`]. Those of an owner that has just died come first.
     pub(super) fn end_group_in_order(&self) {
         if !self.serves_group() || !self.db.is_of_this_process() {
             return;
         }
+        self.await_heirs();
         self.group_end.has_begun.store(true, Ordering::SeqCst);
         // Members that begin without a message find so, too.
         if let Some(board) = self.board() {

@@ -14,11 +14,14 @@
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
 //! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
 
+use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::open::{OpenDatabase, sharing};
 use crate::sync::group_changes::Moment;
 use crate::sync::heirs::{Fate, Orphan, Place};
 use crate::sync::unwritten_pages::Marks;
+use litefoot_storage::file::FileKind;
+use litefoot_storage::log_file;
 use litefoot_storage::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +31,7 @@ use std::time::{Duration, Instant};
 /// How long others may not begin to write, so that members of the dead owner can come.
 const NEW_WRITERS_WAIT: Duration = Duration::from_millis(100);
 /// How long the logs of the dead owner may be open behind the end of its streams.
-const LAST_CLOSES: Duration = Duration::from_millis(200);
+const LAST_CLOSES: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// The succession of one database.
@@ -65,8 +68,11 @@ impl OpenDatabase {
         self.succession.begins.store(true, Ordering::SeqCst);
         let file_changes = self.db.shared().file_changes();
         let until = Instant::now() + LAST_CLOSES;
-        let mut owned = self.own();
         // The system closes the files of a process one after the other: its logs may be in use still.
+        while self.are_logs_in_use() && Instant::now() < until {
+            std::thread::sleep(GLANCE);
+        }
+        let mut owned = self.own();
         while matches!(owned, Err(Error::Busy)) && Instant::now() < until {
             std::thread::sleep(GLANCE);
             owned = self.own();
@@ -89,6 +95,14 @@ impl OpenDatabase {
             self.succession.is_open.store(true, Ordering::SeqCst);
         }
         Ok(())
+    }
+
+    /// True if somebody has a log of the database open.
+    fn are_logs_in_use(&self) -> bool {
+        let (db, wal) = (&self.db, self.db.companion_path(Companion::Wal));
+        [(wal, FileKind::RedoLog), (db.commit_log_path(), FileKind::CommitLog)]
+            .into_iter()
+            .any(|(path, kind)| matches!(log_file::is_taken(&**db.medium(), &path, kind), Ok(true)))
     }
 
     /// True while this process has the lock of a dead owner's open file, and is not the owner yet.
@@ -168,6 +182,7 @@ mod tests {
     use crate::open::database::DatabaseSetup;
     use crate::sync::unwritten_pages::UnwrittenPages;
     use litefoot_sim::SimMedium;
+    use litefoot_storage::file::{Medium, OpenMode, RangeLock};
     use litefoot_storage::os::NamelessMemory;
     use std::path::Path;
 
@@ -175,12 +190,32 @@ mod tests {
 
     /// A database whose owner before has died, and had marks with that number.
     fn heir() -> OpenDatabase {
-        let medium = Arc::new(SimMedium::new());
+        heir_on(&SimMedium::new())
+    }
+
+    fn heir_on(medium: &SimMedium) -> OpenDatabase {
+        let medium = Arc::new(medium.clone());
         let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
         let owner = UnwrittenPages::new().unwrap();
         let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
         database.succeed(NUMBER, Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap())).unwrap();
         database
+    }
+
+    #[test]
+    fn an_heir_waits_until_the_system_has_closed_the_logs_of_the_owner_before() {
+        for (path, kind) in [("/a.db-wal", FileKind::RedoLog), ("/a.db-commits", FileKind::CommitLog)] {
+            let medium = SimMedium::new();
+            let log = medium.open(Path::new(path), kind, OpenMode::Create).unwrap();
+            assert!(log.lock_range(0, 512, RangeLock::Exclusive).unwrap());
+            std::thread::scope(|scope| {
+                let heir = scope.spawn(|| heir_on(&medium).is_owned());
+                std::thread::sleep(Duration::from_millis(30));
+                assert!(!heir.is_finished(), "{path} is in use");
+                drop(log);
+                assert!(heir.join().unwrap());
+            });
+        }
     }
 
     #[test]

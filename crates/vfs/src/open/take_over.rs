@@ -10,7 +10,7 @@
 
 use crate::capture::encoding;
 use crate::capture::reference::ReferenceConnection;
-use crate::commit::log_place::{is_in_use, set_commit_log_aside};
+use crate::commit::log_place::set_commit_log_aside;
 use crate::commit::page_one::{is_wal_mode, says_wal_mode};
 use crate::commit::rollback_checkpoint::copy_in_place;
 use crate::commit::rollback_log::RollbackRedoLog;
@@ -29,6 +29,7 @@ use crate::open::replay::{execute, replay_records};
 use crate::open::{open_tier, unreplayed};
 use crate::sync::shm_file::remove_orphan;
 use litefoot_storage::commit_log::{Base, CommitLog, DeltaBase, Record, Writer, base_at};
+use litefoot_storage::log_file::is_in_use;
 use litefoot_storage::sync::Mutex;
 use litefoot_storage::wal_file::RedoLog;
 use litefoot_storage::wal_file::origin::DataFile;
