@@ -205,7 +205,7 @@ fn requests_one_behind_the_other_need_no_busy_timeout() {
                 [1, 2].map(|number| Process::start_by(with_options(list), "obey anew", &path, number));
             // The owner serves its members also where it has no connection of its own.
             let db = Some(db).filter(|_| stays);
-            for n in 0..150 {
+            for n in 0..60 {
                 let turn = n % 2;
                 members[turn].run(&format!("PRAGMA busy_timeout=0; {}", insert(n as i64)));
                 members[1 - turn].run(&format!("PRAGMA busy_timeout=0; {}", there_are(n as i64 + 1)));
