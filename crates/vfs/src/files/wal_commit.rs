@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl MainFile {
-    /// True if a commit of a member's that SQLite does not sync is in the log, and has not returned. The next transaction may come before the
+    /// Answers if a commit of a member's that SQLite does not sync is in the log, and is about to return. The next transaction may come before the
     /// member has said that the commit is done: it finds a mark for that, and waits for the lock of a writer.
-    pub(super) fn has_logged(&mut self) -> bool {
+    pub(super) fn announce_logged(&mut self) -> bool {
         let is_logged = self.connection.logged.load(Ordering::Relaxed);
         if let Some(wal) = self.wal().filter(|_| is_logged) {
             self.database.wal_index().mark_for_members_at(wal.committed_frames());

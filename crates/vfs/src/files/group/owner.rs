@@ -296,7 +296,7 @@ impl Served {
             Operation::Write => {
                 let offset = place(a, call.data.len())?;
                 self.file(call.file)?.write(call.data, offset)?;
-                Ok(Answer::flag(call.file == FileOf::Wal && self.main()?.has_logged()))
+                Ok(Answer::flag(call.file == FileOf::Wal && self.main()?.announce_logged()))
             }
             Operation::Truncate => {
                 let len = place(a, 0)?;
