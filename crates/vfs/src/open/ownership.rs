@@ -120,7 +120,9 @@ impl OpenDatabase {
 
     #[cold]
     fn yield_slowly(&self) {
-        if self.ownership.attention.has(Attention::ASKED | Attention::RETURNING) {
+        let is_awaited = self.ownership.attention.has(Attention::ASKED | Attention::RETURNING);
+        // A succession comes before that.
+        if is_awaited && self.heirs_may_come().is_none() {
             self.ownership.sharing.await_change();
         }
         if self.ownership.attention.has(Attention::MULTI_PROCESS) {
@@ -237,7 +239,11 @@ impl OpenDatabase {
                 return Ok(());
             }
             if sharing::has_company(self) {
-                return sharing::join(self);
+                if !self.succeeds() {
+                    return sharing::join(self);
+                }
+                // They find the owner lock, as they have in the dead owner's time, until its transactions have come.
+                sharing::note_company(self);
             }
             handover::acquire(self)?;
             if let Err(error) = take_over::take_over(self).and_then(|()| handover::begin_ownership(self)) {

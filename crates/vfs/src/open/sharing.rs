@@ -49,7 +49,7 @@ use litefoot_storage::file::LeaseAnswer;
 
 use door::Answered;
 pub(super) use door::{is_being_made, takes_lease_at_open};
-pub(super) use lease::has_company;
+pub(super) use lease::{has_company, note_company};
 use lease::{release_lease, take_lease};
 use litefoot_storage::sync::{Condvar, Mutex};
 use policy::{SharingFacts, next_pause};
@@ -269,6 +269,9 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
         }
         if is_being_made(database) && !is_simulated(database) {
             return Some(making::PAUSE);
+        }
+        if let Some(left) = database.heirs_may_come().filter(|_| asked.elapsed() < YIELD_AFTER) {
+            return Some(left.max(GLANCE));
         }
         if leaving::leave(database, asked.elapsed()) && guests::make_way(database, asked.elapsed()) {
             release_lease(database);

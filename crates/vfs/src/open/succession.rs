@@ -12,6 +12,7 @@
 //! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown.
 //! 3. From the succession on nobody gets RESERVED for [`NEW_WRITERS_WAIT`], but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
+//!    Strangers are not let in for as long.
 //! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
 
 use crate::db::Companion;
@@ -77,8 +78,8 @@ impl OpenDatabase {
             std::thread::sleep(GLANCE);
             owned = self.own();
         }
-        self.succession.begins.store(false, Ordering::SeqCst);
         if let Err(error) = owned {
+            self.succession.begins.store(false, Ordering::SeqCst);
             sharing::release_unless_needed(self)?;
             return Err(error);
         }
@@ -94,6 +95,7 @@ impl OpenDatabase {
             };
             self.succession.is_open.store(true, Ordering::SeqCst);
         }
+        self.succession.begins.store(false, Ordering::SeqCst);
         Ok(())
     }
 
@@ -125,6 +127,15 @@ impl OpenDatabase {
             self.succession.await_heirs();
             self.succession.is_open.store(false, Ordering::SeqCst);
         }
+    }
+
+    /// How much longer transactions of the dead owner's may come: strangers wait for that before they are let in.
+    pub(crate) fn heirs_may_come(&self) -> Option<Duration> {
+        if self.succeeds() {
+            return Some(NEW_WRITERS_WAIT);
+        }
+        let is_open = self.succession.is_open.load(Ordering::Relaxed);
+        is_open.then(|| self.succession.left()).flatten().filter(|left| !left.is_zero())
     }
 
     /// What is to be done with a transaction of the dead owner's. One that goes on has the lock of a reader here already.
@@ -170,9 +181,11 @@ impl OpenDatabase {
 impl Succession {
     #[cold]
     fn await_heirs(&self) {
-        let until = self.state.lock().until;
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        left.into_iter().for_each(std::thread::sleep);
+        self.left().into_iter().for_each(std::thread::sleep);
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.state.lock().until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 

@@ -35,6 +35,13 @@ pub(in crate::open) fn has_company(database: &OpenDatabase) -> bool {
     }
 }
 
+/// Another process has the file open, and this one becomes the owner all the same, by the owner lock that it has: the change comes soon. `becoming` is held.
+pub(in crate::open) fn note_company(database: &OpenDatabase) {
+    let Some(there) = database.weak_self.get().and_then(Weak::upgrade) else { return };
+    note_break(database);
+    watcher::watch(&there);
+}
+
 /// Takes the lease. Members of a group that have lost their owner close its open file just now.
 fn take_lease_after_owner(database: &OpenDatabase) -> LeaseAnswer {
     let begun = Instant::now();
