@@ -6,21 +6,21 @@ use litefoot_sim::Random;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const MODES: [&str; 3] = ["delete", "truncate", "persist"];
-const ALL_MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
-const ROWS: i64 = 2000;
+pub(crate) const MODES: [&str; 3] = ["delete", "truncate", "persist"];
+pub(crate) const ALL_MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
+pub(crate) const ROWS: i64 = 2000;
 
 /// A database with an owner that is another process, and this process as a member.
-struct Orphan {
-    path: PathBuf,
-    owner: Option<Process>,
+pub(crate) struct Orphan {
+    pub(crate) path: PathBuf,
+    pub(crate) owner: Option<Process>,
     _vfs: litefoot::Vfs,
-    member: Connection,
+    pub(crate) member: Connection,
     _directory: tempfile::TempDir,
 }
 
 /// A database of some hundred pages that nobody has open.
-fn database(mode: &str) -> (PathBuf, tempfile::TempDir) {
+pub(crate) fn database(mode: &str) -> (PathBuf, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let (path, _vfs, db) = create(&directory, mode);
     db.execute_batch(&format!(
@@ -32,7 +32,7 @@ fn database(mode: &str) -> (PathBuf, tempfile::TempDir) {
 }
 
 impl Orphan {
-    fn new(mode: &str) -> Orphan {
+    pub(crate) fn new(mode: &str) -> Orphan {
         let (path, directory) = database(mode);
         let owner = Process::start("obey", &path, 1);
         let (vfs, member) = open(&path);
@@ -41,27 +41,27 @@ impl Orphan {
         Orphan { path, owner: Some(owner), _vfs: vfs, member, _directory: directory }
     }
 
-    fn run(&self, sql: &str) {
+    pub(crate) fn run(&self, sql: &str) {
         self.member.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
-    fn kill_owner(&mut self) {
+    pub(crate) fn kill_owner(&mut self) {
         self.owner.take().unwrap().kill();
     }
 }
 
-fn count(db: &Connection) -> i64 {
+pub(crate) fn count(db: &Connection) -> i64 {
     db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
 }
 
-fn check(path: &Path, rows: i64) {
+pub(crate) fn check(path: &Path, rows: i64) {
     let stock = stock(path);
     let integrity: String = stock.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!((integrity.as_str(), count(&stock)), ("ok", rows));
 }
 
 /// Stock SQLite, which does not wait.
-fn stock(path: &Path) -> Connection {
+pub(crate) fn stock(path: &Path) -> Connection {
     let db = Connection::open(path).unwrap();
     db.busy_timeout(Duration::ZERO).unwrap();
     db
@@ -280,6 +280,11 @@ fn each_commit_that_is_not_synced_is_made_once_whenever_its_owner_dies() {
 }
 
 fn count_while_owners_die(work: &str, rounds: usize, synchronous: &str) {
+    count_beside(work, rounds, synchronous, |_| ());
+}
+
+/// The same beside what others do with the database until the counting has ended.
+pub(crate) fn count_beside<T>(work: &str, rounds: usize, synchronous: &str, others: impl Fn(&Path) -> T) {
     let begin = |path: &Path, writer| {
         let mut command = with_options("sharing=group");
         command.env("GROUP_FIRST", format!("PRAGMA synchronous={synchronous}"));
@@ -290,6 +295,7 @@ fn count_while_owners_die(work: &str, rounds: usize, synchronous: &str) {
         let (path, _directory) = database(ALL_MODES[round % 4]);
         let owner = Process::start("obey", &path, 1);
         let members: Vec<Process> = (2..=3).map(|writer| begin(&path, writer)).collect();
+        let there = others(&path);
         std::thread::sleep(Duration::from_micros(random.below(60_000)));
         owner.kill();
         std::thread::sleep(Duration::from_millis(40));
@@ -301,6 +307,7 @@ fn count_while_owners_die(work: &str, rounds: usize, synchronous: &str) {
                 number.parse::<i64>().unwrap()
             })
             .sum();
+        drop(there);
         let (_vfs, db) = open(&path);
         let sum: i64 = db.query_row("SELECT n FROM sums", [], |row| row.get(0)).unwrap();
         assert_eq!(sum, counted, "round {round}, synchronous={synchronous}");

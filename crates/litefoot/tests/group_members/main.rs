@@ -9,6 +9,7 @@
 //! | `seats` | members that read without a message, where there is no log |
 //! | `ends` | members and owners that are killed, stopped, or end |
 //! | `heirs` | transactions whose owner is killed |
+//! | `file_orphans` | the same beside strangers |
 //! | `knocks` | how processes come to an owner that is alone |
 //! | `by_itself` | processes that join without having been told to |
 //! | `slow_device` | a device whose syncs take long |
@@ -26,6 +27,7 @@
 mod by_itself;
 mod containers;
 mod ends;
+mod file_orphans;
 mod heirs;
 mod kit;
 mod knocks;

@@ -204,3 +204,29 @@ fn a_member_that_dies_beside_a_stranger_leaves_a_journal_that_rolls_back() {
         }
     }
 }
+
+/// Without an order one of them may not commit for seconds.
+#[test]
+#[ignore = "processes that die beside others: cargo xtask members"]
+fn members_that_write_keep_their_order_beside_a_stranger() {
+    for mode in crate::kit::MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _vfs, db) = create(&directory, mode);
+        let stranger = Connection::open(&path).unwrap();
+        assert_eq!(count(&stranger), 0);
+        let members: Vec<_> = (1..4).map(|writer| Process::start("count", &path, writer)).collect();
+        std::thread::sleep(Duration::from_secs(2));
+        let counted: Vec<i64> = members
+            .into_iter()
+            .map(|member| {
+                let said = member.end_with_output();
+                said.split("counted ").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+            })
+            .collect();
+        let (least, most) = (counted.iter().min().unwrap(), counted.iter().max().unwrap());
+        assert!(least * 4 > *most, "{mode}: {counted:?}");
+        let sum: i64 = stranger.query_row("SELECT n FROM sums", [], |row| row.get(0)).unwrap();
+        assert_eq!(sum, counted.iter().sum::<i64>(), "{mode}");
+        drop(db);
+    }
+}

@@ -15,7 +15,8 @@ use super::os_file::{self, give_lease_back, lock_range, read_at};
 use crate::file::{File as MediumFile, RangeLock};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,12 +49,33 @@ impl LentFile {
         give_lease_back(&self.descriptor.file);
     }
 
+    /// Locks bytes by the open file, or unlocks them, once its lender is known to be dead; `false` where somebody has them by another one.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn lock_range(&self, offset: u64, len: u64, lock: RangeLock) -> io::Result<bool> {
+        lock_range(&self.descriptor.file, offset, len, lock)
+    }
+
     /// The open file as this process's own, with its locks and its lease, once its lender is known to be dead. Nobody else may do so.
     ///
     /// # Errors
     /// Errors of the system.
     pub fn take_over(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         os_file::taken_over(above_standard_streams(self.descriptor.file.try_clone()?)?, path)
+    }
+
+    /// The same file, opened once more, with locks of its own, once its lender is known to be dead. The lease is given back for that.
+    ///
+    /// # Errors
+    /// Errors of the system; somebody else has a lease, or this process may not write the file.
+    pub fn open_again(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        give_lease_back(&self.descriptor.file);
+        let number = self.descriptor.file.as_raw_fd();
+        let mut options = File::options();
+        // Its name may be another file's by now.
+        let opened = options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        os_file::opened(above_standard_streams(opened.open(format!("/proc/self/fd/{number}"))?)?, path)
     }
 }
 
@@ -77,5 +99,28 @@ mod tests {
         assert_eq!((lent.read_at(&mut bytes, 6).unwrap(), &bytes[..4]), (4, &b"6789"[..]));
         lent.release();
         assert!(lock_range(&other, 3, 4, RangeLock::Exclusive).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_is_opened_again_has_locks_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, b"0123456789").unwrap();
+        let lender = File::options().read(true).write(true).open(&path).unwrap();
+        let lent = LentFile::of(lender.as_fd().try_clone_to_owned().unwrap()).unwrap();
+        assert!(lent.lock_range(0, 2, RangeLock::Exclusive).unwrap());
+        // Others may have its name by now.
+        std::fs::rename(&path, directory.path().join("g")).unwrap();
+        std::fs::write(&path, b"another").unwrap();
+        let again = lent.open_again(&path).unwrap();
+        assert_eq!(again.len().unwrap(), 10);
+        assert!(!again.lock_range(0, 2, RangeLock::Shared).unwrap(), "it is another open file");
+        assert!(again.lock_range(2, 2, RangeLock::Exclusive).unwrap());
+        assert!(!lent.lock_range(2, 2, RangeLock::Shared).unwrap());
+        again.write_at(b"x", 9).unwrap();
+        drop(again);
+        assert!(lent.lock_range(2, 2, RangeLock::Exclusive).unwrap());
+        let mut bytes = [0];
+        assert_eq!((lent.read_at(&mut bytes, 9).unwrap(), bytes), (1, *b"x"));
     }
 }

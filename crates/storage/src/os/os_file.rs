@@ -77,6 +77,13 @@ pub(super) fn taken_over(file: fs::File, path: &Path) -> io::Result<Arc<dyn File
     Ok(Arc::new(file))
 }
 
+/// A database file that is open already.
+#[cfg(target_os = "linux")]
+pub(super) fn opened(file: fs::File, path: &Path) -> io::Result<Arc<dyn File>> {
+    let metadata = file.metadata()?;
+    Ok(Arc::new(OsFile::new(file, &metadata, FileKind::Database, path)))
+}
+
 /// The open file descriptions of a file that its handle has, or may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Descriptions {

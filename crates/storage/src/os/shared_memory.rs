@@ -58,6 +58,14 @@ impl NamelessMemory {
         }
     }
 
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
     /// Reads exactly `buf`; what was written before is there, by whichever process.
     ///
     /// # Errors

@@ -161,6 +161,7 @@ impl Shared {
         if self.unwritten.get().is_none() {
             // Another thread may be as far.
             let _ = self.unwritten.set(UnwrittenPages::new().ok()?);
+            self.tell_of_strangers();
         }
         self.unwritten.get()
     }
@@ -195,6 +196,20 @@ impl Shared {
     pub fn set_multi_process(&self, multi_process: bool) {
         self.forget_changes();
         self.multi_process.store(multi_process, Ordering::SeqCst);
+        self.tell_of_strangers();
+    }
+
+    /// Members are to know whether strangers may have the database open, for as long as this process lives.
+    fn tell_of_strangers(&self) {
+        let Some(unwritten) = self.unwritten.get() else { return };
+        loop {
+            let are_there = self.multi_process.load(Ordering::SeqCst);
+            unwritten.note_strangers(are_there);
+            // Another thread may have changed it, and have come first.
+            if self.multi_process.load(Ordering::SeqCst) == are_there {
+                return;
+            }
+        }
     }
 
     /// What the last commits have changed.

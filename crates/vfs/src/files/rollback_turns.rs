@@ -8,7 +8,8 @@
 //!
 //! # Invariants
 //! 1. A ticket ends when its connection gives its lock up, or expires. A reader has it for as long as it reads, at most.
-//! 2. Beside other processes there is no order: SQLite's own locks decide.
+//! 2. Beside strangers the connections of a group keep their order among each other. Between them and strangers SQLite's own locks decide. No lock of a writer is
+//!    given there before SQLite has looked for a journal: a stranger's waits to be rolled back while nobody has that lock.
 //! 3. Every wait is short, and holds no lock that keeps others from ending their transactions. One that is over leaves everything to SQLite's
 //!    busy handler.
 
@@ -32,11 +33,13 @@ thread_local! {
 
 impl MainFile {
     /// True where those that wait for a lock stand in line.
+    fn stands_in_line(&self) -> bool {
+        self.database.serves_group() && !self.uses_wal_index && !self.connection.internal
+    }
+
+    /// The same where this process owns the database: nobody else has a lock.
     pub(super) fn takes_turns(&self) -> bool {
-        self.database.serves_group()
-            && !self.uses_wal_index
-            && !self.connection.internal
-            && !self.is_beside_others()
+        self.stands_in_line() && !self.is_beside_others()
     }
 
     /// True where a member may hold its transaction back until it commits: its files are the owner's memory, and it has none in use.
@@ -80,7 +83,7 @@ impl MainFile {
     /// it has the latter.
     pub(crate) fn begin_in_turn(&mut self, shows: Shows) -> Result<bool> {
         let writes = shows != Shows::Always;
-        let takes_turn = writes && !self.read_only && self.takes_turns() && self.database.wal().is_none();
+        let takes_turn = writes && !self.read_only && self.stands_in_line() && self.database.wal().is_none();
         // What is in the way is said once SQLite asks for the lock.
         if !takes_turn || self.may_begin().is_err() {
             self.lock(Level::Shared)?;
@@ -93,6 +96,13 @@ impl MainFile {
             return Err(Error::Busy);
         }
         let queue = self.database.writer_queue().clone();
+        if self.is_beside_others() {
+            let shared = self.lock(Level::Shared);
+            if shared.is_err() {
+                queue.leave_unless_writing(self.id);
+            }
+            return shared.map(|()| false);
+        }
         self.shared_read.defers = true;
         let shared = self.lock(Level::Shared);
         self.shared_read.defers = false;
@@ -124,7 +134,7 @@ impl MainFile {
         loop {
             let locked = self.lock(Level::Exclusive);
             let waits = matches!(locked, Err(Error::Busy)) && begun.elapsed() < READERS_WAIT;
-            if !waits || !self.takes_turns() || self.connection.reader_slot.level() != Level::Pending {
+            if !waits || !self.stands_in_line() || self.connection.reader_slot.level() != Level::Pending {
                 return locked;
             }
             #[cfg(test)]
@@ -135,7 +145,7 @@ impl MainFile {
 
     /// Refuses the lock of a writer where it is another one's turn.
     pub(super) fn admit_in_turn(&mut self) -> Result<()> {
-        if !self.takes_turns() || self.database.writer_queue().may_write(self.id) {
+        if !self.stands_in_line() || self.database.writer_queue().may_write(self.id) {
             return Ok(());
         }
         // SQLite asks nobody to wait for a transaction that has read already.
@@ -151,7 +161,7 @@ impl MainFile {
     pub(super) fn queue_refused(&mut self, locked: &Result<()>) {
         // One that was refused in its turn sleeps as with SQLite alone: its sleep must not end at once.
         if matches!(locked, Err(Error::Busy))
-            && self.takes_turns()
+            && self.stands_in_line()
             && !self.database.writer_queue().has_turn(self.id)
         {
             self.leave_note();
@@ -160,7 +170,7 @@ impl MainFile {
 
     /// The connection has the lock of a writer.
     pub(super) fn note_turn(&mut self) {
-        if self.takes_turns() {
+        if self.stands_in_line() {
             self.database.writer_queue().writes(self.id);
             self.refused = None;
         }

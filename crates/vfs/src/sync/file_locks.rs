@@ -114,8 +114,7 @@ impl FileLocks {
     /// Tells whether a handle of this process, or another process, is at RESERVED or above.
     pub fn is_reserved(&self, file: &dyn File, table: &LockTable) -> Result<bool> {
         let level = self.level.lock();
-        Ok(table.is_reserved()
-            || (*level < Level::Reserved && file.is_locked(RESERVED, 1, RangeLock::Shared)?))
+        Ok(table.is_reserved() || (*level < Level::Reserved && is_reserved_by_others(file)?))
     }
 }
 
@@ -177,8 +176,49 @@ fn outcome(before: Level, wanted: Level, reached: Level) -> Level {
     }
 }
 
+/// Takes the lock of a transaction by `file` that it has by another open file, `from`, which has a lock on the file all the time. Nobody else gets what is in its way
+/// meanwhile. `is_kept` tells whether the other one has kept its locks until now. `false` where the transaction has lost its lock: then it has none by `file` that
+/// counts.
+pub(crate) fn take_from(
+    file: &dyn File,
+    from: impl Fn(u64, u64, RangeLock) -> bool,
+    level: Level,
+    is_kept: impl Fn() -> bool,
+) -> Result<bool> {
+    let is_alone = level >= Level::Exclusive;
+    // The owner may have given EXCLUSIVE, and not have said so. PENDING keeps others away.
+    if level >= Level::Reserved && !from(SHARED, SHARED_BYTES, RangeLock::Shared) {
+        return Ok(false);
+    }
+    if !file.lock_range(SHARED, SHARED_BYTES, RangeLock::Shared)? || !is_kept() {
+        return Ok(false);
+    }
+    if is_alone {
+        from(SHARED, SHARED_BYTES, RangeLock::None);
+        if !file.lock_range(SHARED, SHARED_BYTES, RangeLock::Exclusive)? {
+            return Ok(false);
+        }
+    }
+    if level >= Level::Reserved {
+        from(PENDING, SHARED - PENDING, RangeLock::None);
+        if !file.lock_range(RESERVED, 1, RangeLock::Exclusive)? {
+            return Ok(false);
+        }
+    }
+    if is_alone {
+        // A reader that comes may have it for a moment, and gets no further.
+        file.lock_range(PENDING, 1, RangeLock::Exclusive)?;
+    }
+    Ok(true)
+}
+
+/// Tells whether RESERVED is another handle's.
+pub(crate) fn is_reserved_by_others(file: &dyn File) -> Result<bool> {
+    Ok(file.is_locked(RESERVED, 1, RangeLock::Shared)?)
+}
+
 /// Raises the locks on the file as far as other processes let it, for a handle that was `before`.
-fn raise(level: &mut Level, file: &dyn File, before: Level, to: Level) -> Result<()> {
+pub(crate) fn raise(level: &mut Level, file: &dyn File, before: Level, to: Level) -> Result<()> {
     if *level < Level::Shared {
         if !file.lock_range(PENDING, 1, RangeLock::Shared)? {
             return Ok(());
@@ -209,7 +249,7 @@ fn raise(level: &mut Level, file: &dyn File, before: Level, to: Level) -> Result
 }
 
 /// Lowers the locks on the file to what the handles need: at PENDING and above they stay as they are.
-fn lower(level: &mut Level, file: &dyn File, needed: Level) -> Result<()> {
+pub(crate) fn lower(level: &mut Level, file: &dyn File, needed: Level) -> Result<()> {
     match needed {
         needed if needed >= *level => {}
         Level::None => {

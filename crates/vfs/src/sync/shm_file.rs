@@ -22,6 +22,7 @@
 use crate::error::{Error, Result};
 use litefoot_storage::file::{self, File, FileKind, Medium, OpenMode, RangeLock};
 use litefoot_storage::os::NamelessMemory;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use std::sync::Arc;
 /// Bytes of the lock slots, and of the DMS behind them.
 const SLOTS: u64 = 120;
 const DMS: u64 = 128;
+/// No page of the system, and no block of a file system, is smaller.
+const PAGE_BYTES: u64 = 4096;
 /// What is in a file that was emptied. SQLite's own VFS leaves as many bytes. ext4 writes a file out when it is closed that was cut to nothing
 /// (`auto_da_alloc`): 32 KiB for nothing, where each request of an application opens the database.
 const EMPTY: [u8; 3] = [0; 3];
@@ -188,6 +191,22 @@ pub(crate) fn remove_orphan(medium: &dyn Medium, path: &Path) -> Result<()> {
     Ok(medium.delete(path)?)
 }
 
+/// Locks slots by a member's open file, or none of them.
+pub(crate) fn lock_members(member: &NamelessMemory, slots: u8, lock: RangeLock) -> bool {
+    lock_all(slots, lock, by_member(member))
+}
+
+/// Makes a member's file so long, with space reserved, where `extend` is set; `false` where it is shorter.
+pub(crate) fn extend_members(member: &NamelessMemory, bytes: u64, extend: bool) -> io::Result<bool> {
+    let len = member.bytes()?;
+    if len < bytes && extend {
+        // Space is reserved by what is written, as in the owner's file.
+        (len / PAGE_BYTES..bytes.div_ceil(PAGE_BYTES))
+            .try_for_each(|page| member.write_at(&[0], bytes.min((page + 1) * PAGE_BYTES) - 1))?;
+    }
+    Ok(len >= bytes || extend)
+}
+
 /// Gives back what a member of a group holds by its open file.
 pub(crate) fn unlock_members(member: &NamelessMemory, slots: u8) {
     unlock_all(slots, by_member(member));
@@ -333,6 +352,28 @@ mod tests {
         remove_orphan(&*medium, path).unwrap();
         assert!(medium.identity(path).unwrap().is_some(), "nobody uses it");
         open(&medium);
+    }
+
+    #[test]
+    fn a_member_locks_slots_and_extends_the_file_as_its_owner_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.db-shm");
+        let medium: Arc<dyn Medium> = Arc::new(litefoot_storage::os::OsMedium);
+        let mut owners = ShmFile::open(&medium, &path).unwrap();
+        let member = owners.for_member().unwrap();
+        assert!(lock_members(&member, 0b1000, RangeLock::Shared) && owners.share(0b1000));
+        assert!(!owners.lock_exclusively(0b1000, None));
+        assert!(!lock_members(&member, 0b1001, RangeLock::Exclusive), "all of them, or none");
+        owners.unlock(0b1000);
+        assert!(lock_members(&member, 0b1001, RangeLock::Exclusive) && !owners.share(1));
+        unlock_members(&member, 0b1001);
+        assert!(
+            !extend_members(&member, 40_000, false).unwrap()
+                && extend_members(&member, 40_000, true).unwrap()
+        );
+        assert_eq!(owners.file().len().unwrap(), 40_000);
+        assert!(extend_members(&member, 32_768, false).unwrap());
+        owners.close(true);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! open       set while the marks are right: the owner owns the database, and nobody else writes its file
 //! all        set while any page may be unwritten
 //! log        set while the owner owns the database in WAL mode, and members read its log in memory of all
+//! beside     set while strangers may have the database open, so that all locks and bytes are on the files
 //! marks      one bit for each page, from page 0 on, of the first [`MOST_PAGES`]
 //! ```
 //!
@@ -39,6 +40,7 @@ const LIFE: usize = 0;
 const OPEN: usize = 128;
 const ALL: usize = 256;
 const LOG: usize = 640;
+const BESIDE: usize = 768;
 const MARKS: usize = 4096;
 const BYTES: usize = MARKS + MOST_PAGES as usize / 8;
 
@@ -97,7 +99,13 @@ impl Marks {
 
     /// True while the owner owns the database, or where it has died while it did: an heir may take its open file over.
     pub fn may_be_inherited(&self) -> bool {
-        self.are_open() || self.number(LOG).load(Ordering::SeqCst) != 0
+        let owned = self.are_open() || self.number(LOG).load(Ordering::SeqCst) != 0;
+        owned && !self.are_beside_strangers()
+    }
+
+    /// True while strangers may have the database open, or where the owner has died while they might: transactions stand on the files.
+    pub fn are_beside_strangers(&self) -> bool {
+        self.number(BESIDE).load(Ordering::SeqCst) != 0
     }
 
     /// True if the owner lives, as far as its memory says.
@@ -181,6 +189,11 @@ impl UnwrittenPages {
         self.marks.number(LOG).store(1, Ordering::SeqCst);
     }
 
+    /// Strangers may have the database open from now on, or have it no more.
+    pub fn note_strangers(&self, are_there: bool) {
+        self.marks.number(BESIDE).store(are_there.into(), Ordering::SeqCst);
+    }
+
     /// The marks are right no more, and the owner does not own the database, or is about to give it up.
     pub fn close(&self) {
         self.marks.number(OPEN).store(0, Ordering::SeqCst);
@@ -259,6 +272,17 @@ mod tests {
         });
         assert!(!during && readable(&marks).is_empty(), "the owner is gone");
         assert!(!marks.read_beside_owner(|| true));
+    }
+
+    #[test]
+    fn nobody_inherits_a_file_that_strangers_have() {
+        let owners = UnwrittenPages::new().unwrap();
+        owners.open_log();
+        assert!(owners.marks().may_be_inherited() && !owners.marks().are_beside_strangers());
+        owners.note_strangers(true);
+        assert!(!owners.marks().may_be_inherited() && owners.marks().are_beside_strangers());
+        owners.note_strangers(false);
+        assert!(owners.marks().may_be_inherited());
     }
 
     /// Readers beside commits, which exclude them, and beside checkpoints, which do not.

@@ -9,7 +9,8 @@
 //!    a stream sees to it. Nobody could have the database else. A process's streams end behind the last call of its last thread, so nothing of the
 //!    owner's is written any more by then.
 //! 4. A process that has a transaction of the dead owner's takes the file over at once, and keeps the transaction (`orphan`). Others leave it
-//!    [`FILE_LEFT_TO_HEIRS`] for that.
+//!    [`FILE_LEFT_TO_HEIRS`] for that. Beside strangers they wait until all have looked after their transactions, and none takes it over: each
+//!    transaction gets the same locks by another open file (`file_orphan`).
 //! 5. A process borrows a file once, for all its connections to one owner.
 
 use crate::files::group::channel::Channel;
@@ -17,23 +18,28 @@ use crate::files::group::joining::borrow_file;
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::vfs::Vfs;
+use crate::sync::file_locks::take_from;
 use crate::sync::forks::InSqlite;
 use crate::sync::heirs::Estate;
+use crate::sync::lock_table::Level;
 use crate::sync::unwritten_pages::Marks;
-use litefoot_storage::file::File;
-use litefoot_storage::os::{LentFile, LocalSocket};
+use litefoot_storage::file::{File, RangeLock};
+use litefoot_storage::os::{LentFile, LocalSocket, NamelessMemory};
 use litefoot_storage::sync::{AcrossFork, Condvar, Global, Mutex, RwLock};
 use litefoot_storage::thread;
-use std::path::PathBuf;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// Pages that a connection asks for before it borrows the file. That takes some messages itself, and many a connection reads less.
 const PAGES_BEFORE: u32 = 16;
-/// How long processes without a transaction leave the file to those that have one.
+/// How long processes without a transaction leave the file to those that may have one.
 const FILE_LEFT_TO_HEIRS: Duration = Duration::from_millis(200);
-/// The time between two looks if one has taken it over.
+/// A byte of the marks' file that each process shares whose transactions have not been looked after yet.
+const LOOKS_AFTER: u64 = 0;
+/// The time between two looks if one has taken it over, or all are done.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long the end of a stream may come behind the death of its owner.
 const LAST_CALLS: Duration = Duration::from_millis(200);
@@ -58,6 +64,8 @@ struct There {
     marks: Arc<Marks>,
     /// `None` once it was given back.
     file: RwLock<Option<LentFile>>,
+    /// The marks' file, with a lock of this process's until it has looked after its transactions.
+    looks_after: NamelessMemory,
     /// The stream that came with it.
     stream: LocalSocket,
     /// True once the stream has ended.
@@ -118,8 +126,8 @@ impl Borrowing {
         channel.is_alive() && pages.as_ref().is_some_and(|pages| pages.there.read(reading, page, buf, offset))
     }
 
-    /// A transaction begins. One that `counts` keeps its owner's file, so that it outlives the owner; so does any but the first, and any where the
-    /// process has the file already.
+    /// A transaction begins. One that `counts` keeps its owner's file, so that it outlives the owner; so does any but the first of a connection, and any where
+    /// the process has the file already.
     pub(super) fn note_beginning(&self, (link, channel): (&Link, &Channel), counts: impl FnOnce() -> bool) {
         let is_worth_it = || {
             self.begun.fetch_add(1, Ordering::Relaxed) > 0
@@ -134,6 +142,16 @@ impl Borrowing {
     /// What is borrowed.
     pub(super) fn lent(&self) -> Option<&Arc<LentPages>> {
         self.pages.get()?.as_ref()
+    }
+
+    /// The connection has lost an owner, and goes on with this one.
+    pub(super) fn note_owner_before(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True where the owner is known to have strangers beside it, or to have died beside them.
+    pub(super) fn are_strangers_there(&self) -> bool {
+        self.lent().is_some_and(|lent| lent.there.marks.are_beside_strangers())
     }
 
     /// The owner says which marks it has; 0 for none.
@@ -174,10 +192,17 @@ impl There {
             return;
         }
         let ended = Instant::now();
-        if self.marks.may_be_inherited() {
+        if self.marks.may_be_inherited() || self.marks.are_beside_strangers() {
             // Where this process has none of its transactions, another one may.
             self.keep_transactions();
-            while !self.marks.is_decided() && ended.elapsed() < FILE_LEFT_TO_HEIRS {
+            let _ = self.looks_after.lock_range(LOOKS_AFTER, 1, RangeLock::None);
+            // Elsewhere a member may begin a transaction, and recover the logs before a stranger comes.
+            let is_on_files = self.marks.are_beside_strangers();
+            let are_all_done = || {
+                is_on_files
+                    && matches!(self.looks_after.lock_range(LOOKS_AFTER, 1, RangeLock::Exclusive), Ok(true))
+            };
+            while !self.marks.is_decided() && ended.elapsed() < FILE_LEFT_TO_HEIRS && !are_all_done() {
                 std::thread::sleep(GLANCE);
             }
         }
@@ -194,6 +219,7 @@ impl There {
         for link in vfs.links.of(&self.path) {
             link.keep_transaction(self.id);
             link.keep_snapshot(self.id);
+            link.keep_file_txn(self.id);
         }
     }
 
@@ -230,6 +256,52 @@ pub(super) fn inherit(vfs: &Vfs, opening: &Opening, marks: u64) -> Inheritance {
         }
         _ if there.marks.is_decided() => Inheritance::Anothers,
         _ => Inheritance::Nobodys,
+    }
+}
+
+/// The owner of a transaction that has died beside strangers (`file_orphan`).
+pub(super) struct FormerOwner {
+    marks: Arc<Marks>,
+}
+
+impl FormerOwner {
+    /// One with these marks.
+    #[cfg(test)]
+    pub fn of_test(owner: &crate::sync::unwritten_pages::UnwrittenPages) -> FormerOwner {
+        let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
+        FormerOwner { marks: Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap()) }
+    }
+
+    /// True once the locks of its open file were given back.
+    pub fn is_released(&self) -> bool {
+        self.marks.is_decided()
+    }
+}
+
+/// What has become of a lock that an owner had that has died beside strangers.
+pub(super) enum Reopened {
+    /// It is this process's, by that open file.
+    Ours(Arc<dyn File>, FormerOwner),
+    /// Nobody has it any more.
+    Lost,
+    /// The owner is not known to have died beside strangers.
+    NotYet,
+}
+
+/// Opens the file once more that a connection has lost with its owner, by the number of its marks, and takes the lock of a transaction by that.
+pub(super) fn open_again(marks: u64, path: &Path, level: Level) -> Reopened {
+    let Some(lent) = lent_by(&BORROWED.lock(), marks) else { return Reopened::NotYet };
+    let there = &lent.there;
+    if !there.marks.has_lost_owner() || !there.marks.are_beside_strangers() || !there.awaits_end() {
+        return Reopened::NotYet;
+    }
+    let lent = there.file.read();
+    let opened = lent.as_ref().and_then(|lent| Some((lent, lent.open_again(path).ok()?)));
+    let Some((lent, file)) = opened else { return Reopened::Lost };
+    let from = |offset, len, lock| lent.lock_range(offset, len, lock).unwrap_or(false);
+    match take_from(&*file, from, level, || !there.marks.is_decided()) {
+        Ok(true) => Reopened::Ours(file, FormerOwner { marks: there.marks.clone() }),
+        Ok(false) | Err(_) => Reopened::Lost,
     }
 }
 
@@ -273,11 +345,14 @@ fn borrow(link: &Link, channel: &Channel) -> Option<Arc<LentPages>> {
         return Some(known);
     }
     let marks = Arc::new(Marks::of(memory).ok()?);
+    let looks_after = NamelessMemory::open_again(marks.memory().descriptor().as_raw_fd()).ok()?;
+    looks_after.lock_range(LOOKS_AFTER, 1, RangeLock::Shared).ok().filter(|is_shared| *is_shared)?;
     let (stream, file) = borrow_file(link, id)?;
     let there = Arc::new(There {
         id,
         marks,
         file: RwLock::new(Some(LentFile::of(file).ok()?)),
+        looks_after,
         stream,
         has_ended: Default::default(),
         vfs: link.vfs.clone(),

@@ -7,6 +7,7 @@ use crate::ffi::codes::{SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE};
 use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::{Channel, First};
+use crate::files::group::file_orphan::FileTxn;
 use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::index_recovery::IndexRecovery;
 use crate::files::group::member_file::anew;
@@ -51,6 +52,8 @@ pub(crate) struct Link {
     pub(super) txn: Mutex<HeldTxn>,
     /// What it reads without a message in WAL mode.
     pub(super) wal_reads: Mutex<WalReads>,
+    /// Its transaction beside strangers.
+    pub(super) file_txn: Mutex<FileTxn>,
     /// Its recovery of the index under way.
     pub(super) recovery: IndexRecovery,
     /// The lock that it has, as SQLite knows it, and the thread that has asked for it.
@@ -119,6 +122,7 @@ impl Link {
             txn: Mutex::new(txn),
             header,
             wal_reads: Mutex::default(),
+            file_txn: Mutex::default(),
             recovery: IndexRecovery::default(),
             level: Mutex::default(),
             handle: OnceLock::new(),
@@ -143,6 +147,11 @@ impl Link {
     /// SQLite has that lock from now on.
     pub(super) fn note_level(&self, level: Level) {
         *self.level.lock() = (level, Some(thread::current().id()));
+    }
+
+    /// The lock that SQLite has.
+    pub(super) fn level(&self) -> Level {
+        self.level.lock().0
     }
 
     /// True for a connection that may make its journal or open its log just now. SQLite opens a log in the call in which it has taken the lock of a reader.
@@ -198,7 +207,8 @@ impl Link {
         if self.delete_held(file) {
             return Ok(());
         }
-        self.channel().tell(&Call::new(Operation::Delete, file, u64::from(sync_directory), 0))
+        let told = self.channel().tell(&Call::new(Operation::Delete, file, u64::from(sync_directory), 0));
+        self.or_by_itself(told, |own| own.delete(file, sync_directory))
     }
 
     /// True if the journal or the log is there, by SQLite's flags.
@@ -217,7 +227,8 @@ impl Link {
         let call = Call::new(Operation::Access, file, flags as u64, 0);
         let channel = self.channel();
         // SQLite looks for both where a transaction begins.
-        anew(&channel, channel.ask(&call, |reply| Ok(reply.flag)))
+        let asked = channel.ask(&call, |reply| Ok(reply.flag));
+        anew(&channel, self.or_by_itself(asked, |own| own.is_there(file)))
     }
 }
 

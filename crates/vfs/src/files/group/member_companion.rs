@@ -36,6 +36,7 @@ impl MemberCompanion {
         let call = Call::new(Operation::Open, file, flags as u64, 0);
         let channel = link.channel();
         let opened = channel.ask(&call, |reply| Ok(reply.value as c_int));
+        let opened = if file == FileOf::Journal { link.open_own_journal(opened, flags) } else { opened };
         // SQLite opens its log where a transaction begins.
         let out = if file == FileOf::Wal { anew(&channel, opened)? } else { opened? };
         link.note_open(file, Some(flags));
@@ -72,7 +73,8 @@ impl Handle for MemberCompanion {
         if self.file == FileOf::Wal {
             return self.link.read_log(buf, offset);
         }
-        read(&self.link.channel(), self.file, buf, offset)
+        let asked = read(&self.link.channel(), self.file, buf, offset);
+        self.link.or_by_itself(asked, |own| own.read(self.file, buf, offset))
     }
 
     fn write(&mut self, buf: &[u8], offset: u64) -> Result<()> {
@@ -84,6 +86,9 @@ impl Handle for MemberCompanion {
         }
         let call = Call::new(Operation::Write, self.file, offset, 0).with(buf);
         let is_urgent = self.is_urgent(buf, offset);
+        if self.link.note_write(self.file, buf, offset)? {
+            return Ok(());
+        }
         let channel = self.link.channel();
         let written = if is_urgent && !self.link.commits.awaits_sync() {
             channel
@@ -92,6 +97,7 @@ impl Handle for MemberCompanion {
         } else {
             channel.defer(&call)
         };
+        let written = self.link.or_by_itself(written, |own| own.write(self.file, buf, offset));
         if written.is_err() && self.file == FileOf::Wal && channel.has_lost_owner() {
             return self.link.write_behind_owner();
         }
@@ -102,7 +108,9 @@ impl Handle for MemberCompanion {
         if self.in_memory(|journal| journal.set_len(len).then_some(()))?.is_some() {
             return Ok(());
         }
-        self.link.channel().tell(&Call::new(Operation::Truncate, self.file, len, 0))
+        let told = self.link.channel().tell(&Call::new(Operation::Truncate, self.file, len, 0));
+        self.link.or_by_itself(told, |own| own.set_len(self.file, len))?;
+        self.link.note_len(self.file, len)
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -112,6 +120,7 @@ impl Handle for MemberCompanion {
         }
         let channel = self.link.channel();
         let synced = channel.tell(&Call::new(Operation::Sync, self.file, 0, 0));
+        let synced = self.link.or_by_itself(synced, |own| own.sync(self.file));
         if synced.is_err() && self.file == FileOf::Wal && channel.has_lost_owner() {
             return self.link.write_behind_owner();
         }
@@ -126,7 +135,8 @@ impl Handle for MemberCompanion {
         if let Some(len) = self.in_memory(|journal| Some(journal.bytes.len() as u64))? {
             return Ok(len);
         }
-        size(&self.link.channel(), self.file)
+        let asked = size(&self.link.channel(), self.file);
+        self.link.or_by_itself(asked, |own| own.len(self.file))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -134,6 +144,9 @@ impl Handle for MemberCompanion {
             return Ok(());
         }
         self.link.note_open(self.file, None);
+        if self.file == FileOf::Journal {
+            self.link.note_journal_closed();
+        }
         let (channel, close) = (self.link.channel(), Call::new(Operation::Close, self.file, 0, 0));
         // The database is closed next, or its lock is given up.
         let told = if self.file == FileOf::Wal { channel.defer(&close) } else { channel.tell(&close) };

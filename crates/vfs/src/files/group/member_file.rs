@@ -143,6 +143,7 @@ impl MemberFile {
             if met.is_ok() {
                 *self.link.txn.lock() = HeldTxn::default();
                 *self.link.wal_reads.lock() = WalReads::default();
+                channel.borrowing.note_owner_before();
                 self.link.set_channel(channel.clone());
                 self.channel = channel;
                 break;
@@ -181,6 +182,9 @@ impl MemberFile {
     fn read_once(&mut self, buf: &mut [u8], offset: u64) -> Result<()> {
         let mut held = self.read_held(buf, offset);
         while held.is_err() && self.goes_on() {
+            held = self.read_held(buf, offset);
+        }
+        if held.is_err() && !self.channel.is_alive() && self.link.goes_by_itself() {
             held = self.read_held(buf, offset);
         }
         match held? {
@@ -245,29 +249,39 @@ impl Handle for MemberFile {
         if let Held::Done(()) = self.write_held(buf, offset)? {
             return Ok(());
         }
+        if self.link.note_write(FileOf::Main, buf, offset)? {
+            return Ok(());
+        }
         let call = Self::call(Operation::Write, offset, 0).with(buf);
         // Others may read a page from the file as soon as the index says so.
-        if self.index.checkpoints() { self.tell(&call) } else { self.channel.defer(&call) }
+        let written = if self.index.checkpoints() { self.tell(&call) } else { self.channel.defer(&call) };
+        self.link.or_by_itself(written, |own| own.write(FileOf::Main, buf, offset))
     }
 
     fn truncate(&mut self, len: u64) -> Result<()> {
         if let Held::Done(()) = self.truncate_held(len)? {
             return Ok(());
         }
-        self.tell(&Self::call(Operation::Truncate, len, 0))
+        let told = self.tell(&Self::call(Operation::Truncate, len, 0));
+        self.link.or_by_itself(told, |own| own.set_len(FileOf::Main, len))?;
+        self.link.note_len(FileOf::Main, len)
     }
 
     fn sync(&mut self) -> Result<()> {
         if let Held::Done(()) = self.sync_held() {
             return Ok(());
         }
-        self.tell(&Self::call(Operation::Sync, 0, 0))
+        let told = self.tell(&Self::call(Operation::Sync, 0, 0));
+        self.link.or_by_itself(told, |own| own.sync(FileOf::Main))
     }
 
     fn size(&mut self) -> Result<u64> {
         match self.size_held() {
             Held::Done(len) => Ok(len),
-            Held::Asks => self.before_first_page(size(&self.channel, FileOf::Main)),
+            Held::Asks => {
+                let asked = size(&self.channel, FileOf::Main);
+                self.before_first_page(self.link.or_by_itself(asked, |own| own.len(FileOf::Main)))
+            }
         }
     }
 
@@ -298,9 +312,13 @@ impl Handle for MemberFile {
             Level::Reserved => self.reserve()?,
             Level::Pending | Level::Exclusive => self.lock_alone()?,
         }
-        self.level = self.level.max(to);
+        let before = self.level;
+        self.level = before.max(to);
         self.link.note_level(self.level);
-        Ok(())
+        self.link.confirm_lock(self.level).inspect_err(|_| {
+            self.level = before;
+            self.link.note_level(before);
+        })
     }
 
     fn unlock(&mut self, to: Level) -> Result<()> {
@@ -309,6 +327,7 @@ impl Handle for MemberFile {
         }
         self.level = self.level.min(to);
         self.link.note_level(self.level);
+        self.link.end_file_txn(to)?;
         if self.end_transaction(to) && !self.ends_read_by_seat(to) {
             let unlock = Self::call(Operation::Unlock, to as u64, 0);
             // A connection that has left its log closes next, or goes on without one.
@@ -325,7 +344,7 @@ impl Handle for MemberFile {
     fn is_reserved(&mut self) -> Result<bool> {
         let call = Self::call(Operation::IsReserved, 0, 0);
         let asked = self.in_transaction(|this| this.channel.ask(&call, |reply| Ok(reply.flag)));
-        self.before_first_page(asked)
+        self.before_first_page(self.link.or_by_itself(asked, |own| own.is_reserved()))
     }
 
     fn control(&mut self, control: Control<'_>) -> Result<Handled> {
@@ -352,7 +371,11 @@ impl Handle for MemberFile {
                 let known = if may_look { self.link.has_moved() } else { None };
                 *moved = match known {
                     Some(has_moved) => c_int::from(has_moved),
-                    None => self.begin(|this| this.control_of(ControlKind::HasMoved, 0))? as c_int,
+                    None => {
+                        let asked = self.begin(|this| this.control_of(ControlKind::HasMoved, 0));
+                        // What it goes by itself with has its name.
+                        self.link.or_by_itself(asked, |_| Ok(0))? as c_int
+                    }
                 };
             }
             Control::MmapSize(size) => exchange_mmap_size(&mut self.mmap_size, size),
@@ -369,7 +392,8 @@ impl Handle for MemberFile {
             Control::SeveralFiles => {
                 self.look_for_owner();
                 self.link.carry()?;
-                self.control_of(ControlKind::SeveralFiles, 0)?;
+                let told = self.control_of(ControlKind::SeveralFiles, 0);
+                self.link.or_by_itself(told, |_| Ok(0))?;
             }
             Control::CommitDone => {
                 if let Held::Done(()) = self.commit_held()? {
@@ -381,6 +405,9 @@ impl Handle for MemberFile {
                     true => self.channel.post(&call),
                     false => self.tell(&call),
                 };
+                // What was synced is durable, and nobody waits for it.
+                let done = self.link.or_by_itself(done, |_| Ok(()));
+                self.link.forget_written();
                 if done.is_err() && self.channel.has_lost_owner() {
                     self.link.commit_behind_owner()?;
                 } else {

@@ -8,8 +8,7 @@
 //! 1. A slot that is shared by the seat is not shared in the owner, and the other way round.
 //! 2. The write slot that was given with a turn is given back as soon as the transaction ends without asking for it.
 //! 3. Nothing of a commit is published before the owner has its frames.
-//! 4. A slot that the member has exclusively while strangers have the database open is locked by the member's own file: nobody changes the index
-//!    while SQLite does, even if the owner has died. The member gives that lock back where the owner cannot.
+//! 4. While strangers have the database open, the member's own file has its slots (`file_slots`).
 //! 5. A write slot whose return waits for the message of the commit is sent back at the end of the transaction at the latest.
 
 use crate::error::{Error, Result};
@@ -19,11 +18,10 @@ use crate::files::group::channel::Channel;
 use crate::files::group::held_txn::most_held;
 use crate::files::group::link::Link;
 use crate::files::group::member_file::MemberFile;
-use crate::files::group::protocol::{Call, FileOf, Operation};
+use crate::files::group::protocol::{Call, FileOf, HAS_FRAMES, IS_FILE, Operation};
 use crate::files::group::statement;
 use crate::files::group::wal_reads::WalReads;
 use crate::sync::shared_frames::FrameMemory;
-use crate::sync::shm_file::unlock_members;
 use crate::sync::wal_index::{
     CHANGE_WORD, CHECKPOINT_SLOT, COPY_WORDS, PAGES_WORD, READ_SLOTS, RECOVERY_SLOT, SeenLog, WRITE_SLOT,
 };
@@ -33,14 +31,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const WRITES: u8 = 1 << WRITE_SLOT;
+pub(super) const WRITES: u8 = 1 << WRITE_SLOT;
 
 /// The wal-index of a member's connection.
 #[derive(Default)]
 pub(super) struct MemberIndex {
     /// The slots that it has from the owner, one bit each.
-    shared: u8,
-    exclusive: u8,
+    pub(super) shared: u8,
+    pub(super) exclusive: u8,
     /// The slots that it shares by its seat.
     seated: u8,
     /// The change counter of the index when it began to read by its seat.
@@ -49,8 +47,10 @@ pub(super) struct MemberIndex {
     has_turn: bool,
     /// The epoch of the memory.
     pub(super) epoch: u64,
+    /// True if the memory is the file that strangers have.
+    pub(super) is_file: bool,
     /// The memory, and its regions, under the addresses that SQLite knows.
-    memory: Option<Arc<NamelessMemory>>,
+    pub(super) memory: Option<Arc<NamelessMemory>>,
     regions: Vec<Region>,
     /// The frames of the log in that memory.
     frames: Option<Arc<FrameMemory>>,
@@ -179,7 +179,11 @@ impl MemberIndex {
         let number = region / in_one;
         // Where the owner has died, a transaction asks for no more than was there.
         let is_left_behind = channel.has_lost_owner() && !self.regions.is_empty();
-        if self.regions.len() <= number && !is_left_behind {
+        if is_left_behind && self.is_file {
+            if !self.extend_file((number + 1) * bytes * in_one, extend)? {
+                return Ok(None);
+            }
+        } else if self.regions.len() <= number && !is_left_behind {
             let call = MemberFile::call(Operation::ShmMap, region as u64, bytes as u64);
             if !self.ask_for_region(channel, &call.with(&[u8::from(extend)]))? {
                 return Ok(None);
@@ -198,10 +202,11 @@ impl MemberIndex {
 
     /// Asks for a region, and takes the memory that comes with the first one; `false` where there is none.
     fn ask_for_region(&mut self, channel: &Arc<Channel>, call: &Call<'_>) -> Result<bool> {
-        let told = channel.ask(call, |reply| Ok((reply.flag, reply.value, reply.data == [1])))?;
-        let (is_there, epoch, has_frames) = told;
+        let told = channel.ask(call, |reply| Ok((reply.flag, reply.value, reply.data.first().copied())))?;
+        let (is_there, epoch, kind) = told;
         if let Some(memory) = channel.take_memory().map(Arc::new) {
-            let frames = has_frames.then(|| FrameMemory::of(memory.clone()).ok()).flatten();
+            self.is_file = kind == Some(IS_FILE);
+            let frames = (kind == Some(HAS_FRAMES)).then(|| FrameMemory::of(memory.clone()).ok()).flatten();
             (self.memory, self.epoch, self.frames) = (Some(memory), epoch, frames.map(Arc::new));
         }
         Ok(is_there)
@@ -224,18 +229,13 @@ impl MemberIndex {
         mapped
     }
 
-    /// The owner has ended, and has left what is locked for this member: SQLite changes the index no more.
-    pub(super) fn unlock_file(&self) {
-        if let Some(memory) = &self.memory {
-            unlock_members(memory, !self.exclusive);
-        }
-    }
-
     /// SQLite uses it no more.
     pub(super) fn leave(&mut self) {
         self.regions.clear();
+        self.unshare_file(self.shared);
         (self.memory, self.frames) = (None, None);
         (self.shared, self.exclusive, self.seated, self.has_turn) = (0, 0, 0, false);
+        self.is_file = false;
     }
 
     /// Gives back what is shared by the seat.
@@ -283,6 +283,7 @@ impl MemberFile {
         }
         let call = Self::call(Operation::ShmLock, first as u64, count as u64).with(&data);
         let locked = self.begin(|this| this.tell(&call));
+        let locked = if self.index.is_file { self.lock_on_file(bits, exclusive, locked) } else { locked };
         if locked.is_err() && first >= READ_SLOTS && self.index.exclusive & WRITES != 0 {
             return self.lock_behind_owner(bits, exclusive, locked);
         }
@@ -336,6 +337,9 @@ impl MemberFile {
     }
 
     fn begin_own(&self, reads: &mut WalReads) {
+        if self.index.is_file {
+            return;
+        }
         reads.own.begin(self.seen_log(), self.index.word(PAGES_WORD), most_held(&self.link.opening.options));
     }
 
@@ -430,6 +434,7 @@ impl MemberFile {
             let is_heard = self.give_back_by_seat(first, count, bits);
             return self.end_by_seat(bits).and(is_heard);
         }
+        self.before_unlock_on_file(bits);
         self.index.shared &= !bits;
         let was_exclusive = self.index.exclusive & bits;
         self.index.exclusive &= !bits;
@@ -438,6 +443,9 @@ impl MemberFile {
         let given_back = self.give_back_slots(first, count, bits);
         if was_exclusive != 0 && !self.channel.is_alive() {
             self.index.unlock_file();
+        }
+        if self.index.is_file && self.index.has_no_slot() {
+            self.link.note_file_slots(false);
         }
         given_back
     }
@@ -495,7 +503,8 @@ impl MemberFile {
         // There was no sync, against all that was known.
         commits.note_setting();
         let call = Call::new(Operation::Size, FileOf::Wal, 0, 0);
-        let lost = self.channel.ask(&call, |_| Ok(())).is_err();
+        let asked = self.link.or_by_itself(self.channel.ask(&call, |_| Ok(())), |_| Ok(()));
+        let lost = asked.is_err();
         if !lost || self.channel.has_lost_owner() && self.link.commit_behind_owner().is_ok() {
             return;
         }

@@ -19,7 +19,7 @@ use crate::files::group::member_file::{MemberFile, anew};
 use crate::files::group::member_spills::Wanted;
 use crate::files::group::orphan::Orphaned;
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SPILLS, SYNC_WANTED, Seen,
+    Call, FileOf, HAS_JOURNAL, HOLDS, Operation, RELEASES, RESERVED, SPILLS, STRANGERS, SYNC_WANTED, Seen,
 };
 use crate::files::group::read_ahead::read_pages;
 use crate::files::group::statement;
@@ -68,18 +68,21 @@ impl MemberFile {
                     txn.seen = Seen::decode(reply.data);
                 }
                 if reply.value & HOLDS == 0 || !is_told {
-                    return Ok(());
+                    return Ok(reply.value & STRANGERS != 0);
                 }
                 let news = News::decode(reply.data).ok_or_else(unexpected)?;
                 txn.hear(&news);
                 txn.pages = Some(HeldPages::new(news.page_bytes, news.len, most));
-                Ok(())
+                Ok(false)
             })
         });
-        if begun.is_err() {
-            self.link.txn.lock().end();
+        match begun {
+            // By the files alone it outlives its owner.
+            Ok(true) => self.channel.borrowing.note_beginning((&self.link, &self.channel), || true),
+            Ok(false) => {}
+            Err(_) => self.link.txn.lock().end(),
         }
-        begun
+        begun.map(drop)
     }
 
     /// Takes the lock of a writer, which the owner may have given already.
@@ -92,6 +95,7 @@ impl MemberFile {
         }
         let locked =
             self.in_transaction(|this| this.tell(&Self::call(Operation::Lock, Level::Reserved as u64, 0)));
+        let locked = self.link.or_by_itself(locked, |own| own.lock(Level::Reserved));
         if self.link.statement().is_autocommit {
             self.before_first_page(locked)?
         } else {
@@ -112,6 +116,7 @@ impl MemberFile {
         let data: &[u8] = if wanted == Wanted::ToSpill { &SPILLS } else { &[] };
         let call = Self::call(Operation::Lock, Level::Exclusive as u64, self.link.token).with(data);
         let asked = self.in_transaction(|this| this.channel.ask(&call, |reply| Ok(reply.flag)));
+        let asked = self.link.or_by_itself(asked, |own| own.lock(Level::Exclusive).map(|()| true));
         if matches!(asked, Err(Error::Busy)) {
             self.spills.note_refusal(Instant::now());
         }
@@ -325,6 +330,7 @@ impl Link {
         }
         for (number, page) in &pages.pages {
             let offset = u64::from(number - 1) * pages.page_bytes as u64;
+            self.note_write(FileOf::Main, page, offset)?;
             channel.defer(&Call::new(Operation::Write, FileOf::Main, offset, 0).with(page))?;
         }
         channel.tell(&Call::new(Operation::Truncate, FileOf::Main, pages.len, 0))?;
@@ -337,11 +343,17 @@ impl Link {
     /// Where it must be durable before the pages, SQLite syncs it next, or the owner does.
     fn carry_journal(&self, journal: &HeldJournal) -> Result<()> {
         let channel = self.channel();
-        channel.tell(&Call::new(Operation::Open, FileOf::Journal, journal.flags as u64, 0))?;
+        let opened =
+            channel.ask(&Call::new(Operation::Open, FileOf::Journal, journal.flags as u64, 0), |_| Ok(0));
+        self.open_own_journal(opened, journal.flags)?;
         self.note_open(FileOf::Journal, Some(journal.flags));
         for (number, part) in journal.bytes.chunks(PART_BYTES).enumerate() {
             let offset = (number * PART_BYTES) as u64;
-            channel.defer(&Call::new(Operation::Write, FileOf::Journal, offset, 0).with(part))?;
+            if self.note_write(FileOf::Journal, part, offset)? {
+                continue;
+            }
+            let told = channel.defer(&Call::new(Operation::Write, FileOf::Journal, offset, 0).with(part));
+            self.or_by_itself(told, |own| own.write(FileOf::Journal, part, offset))?;
         }
         Ok(())
     }

@@ -80,8 +80,13 @@ impl MemberFile {
             return Ok(());
         }
         let brought = self.bring_lock();
-        // The next owner has given it.
-        if brought.is_err() && self.goes_on() { Ok(()) } else { brought }
+        // The next owner has given it, or this process has it by itself.
+        let has_it = brought.is_err() && (self.goes_on() || self.link.goes_by_itself());
+        if has_it {
+            self.reads_by_seat = false;
+            return Ok(());
+        }
+        brought
     }
 
     fn bring_lock(&mut self) -> Result<()> {

@@ -20,7 +20,8 @@
 //! 1. Strangers, which are all other programs, meet the group as one owner.
 //! 2. The death of a member at any point costs its transaction, and nothing else.
 //! 3. The death of the owner costs no transaction that its member holds back: it goes on with the next owner, which takes the open file over (`orphan`).
-//!    In WAL mode it goes on with its snapshot (`wal_orphan`), and with what it has written (`wal_commits`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
+//!    In WAL mode it goes on with its snapshot (`wal_orphan`), and with what it has written (`wal_commits`). Beside strangers it goes on by itself
+//!    (`file_orphan`). Any other one fails, unless it has not read yet. Each member's next one begins with the next owner, the first member to come. What was
 //!    acknowledged is recovered, as after any crash.
 //! 4. Nobody trusts another user: both ends check whose process the other is.
 //! 5. Processes with different protocols do not join: the one that comes later is a stranger to the other.
@@ -42,6 +43,8 @@
 //! | `retained` | what a process keeps of its owner between connections |
 //! | `member_rollback` | its file while a transaction is held |
 //! | `orphan` | its transactions whose owner has died |
+//! | `file_orphan` | its transactions beside strangers whose owner has died |
+//! | `file_slots` | its slots of the wal-index beside strangers |
 //! | `index_recovery` | its recovery of the wal-index, whose owner ends meanwhile |
 //! | `wal_orphan` | its snapshots in WAL mode whose owner has died |
 //! | `wal_commits`, `wal_state`, `own_frames` | its transactions in WAL mode that write, and whose owner has died; what they have written |
@@ -56,6 +59,8 @@
 
 mod batch;
 mod channel;
+mod file_orphan;
+mod file_slots;
 mod held_txn;
 pub(crate) mod hostile;
 mod index_recovery;

@@ -42,7 +42,8 @@ impl Link {
         let mut former = self.channel();
         // Nothing may have been asked since.
         let _ = former.look();
-        if !former.has_lost_owner() || txn.is_released {
+        // Beside strangers it goes on by itself (`file_orphan`).
+        if !former.has_lost_owner() || txn.is_released || former.borrowing.are_strangers_there() {
             return None;
         }
         if let Some(channel) = txn.next_owner.take() {

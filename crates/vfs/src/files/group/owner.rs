@@ -17,7 +17,8 @@ use crate::ffi::codes::SQLITE_SHM_NLOCK;
 use crate::files::any_handle::AnyHandle;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::protocol::{
-    Call, ControlKind, FileOf, Incoming, MOST_BYTES, Operation, Outcome, POWERSAFE, READ_ONLY, Reply, SPILLS,
+    Call, ControlKind, FileOf, HAS_FRAMES, IS_FILE, Incoming, MOST_BYTES, Operation, Outcome, POWERSAFE,
+    READ_ONLY, Reply, SPILLS,
 };
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle, Handled, PragmaCall};
@@ -446,7 +447,8 @@ impl Served {
         let epoch = self.memory.as_ref().map_or(0, |memory| memory.epoch);
         let has_frames = sends_memory && self.shares_frames();
         self.buffer.resize(self.buffer.len().max(1), 0);
-        self.buffer[0] = u8::from(has_frames);
+        let is_file = || sends_memory && self.memory.as_ref().is_some_and(|memory| memory.is_file);
+        self.buffer[0] = if has_frames { HAS_FRAMES } else { u8::from(is_file()) * IS_FILE };
         Ok(Answer { flag: is_there, sends_memory, bytes: 1, value: epoch })
     }
 

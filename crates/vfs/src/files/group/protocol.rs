@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 14;
+pub(super) const VERSION: u64 = 15;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;
@@ -206,9 +206,14 @@ impl Seen {
 /// No seat of the board.
 pub(super) const NO_SEAT: u64 = u64::MAX;
 
-/// Bits of the reply to a beginning: the member may hold its transaction back until the commit; it has the lock of a writer.
+/// Bits of the reply to a beginning: the member may hold its transaction back until the commit; it has the lock of a writer; strangers are there.
 pub(super) const HOLDS: u64 = 1;
 pub(super) const RESERVED: u64 = 2;
+pub(super) const STRANGERS: u64 = 4;
+
+/// What the memory of a wal-index is: it has frames of the log as well; it is the file that strangers have.
+pub(super) const HAS_FRAMES: u8 = 1;
+pub(super) const IS_FILE: u8 = 2;
 
 /// Bits of a transaction that goes on: it had the lock of a writer; a commit was under way that gives all locks back.
 pub(super) const IS_RESERVED: u8 = 1;

@@ -140,11 +140,12 @@ fn checkpoints(channel: &Channel) -> Option<u64> {
 impl Link {
     /// Reads bytes of the log.
     pub(super) fn read_log(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        if self.wal_reads.lock().copy_frame(buf, offset) {
+        if self.wal_reads.lock().copy_frame(buf, offset) || self.copy_written(FileOf::Wal, buf, offset) {
             return Ok(());
         }
         let channel = self.channel();
         let read = read(&channel, FileOf::Wal, buf, offset);
+        let read = self.or_by_itself(read, |own| own.read(FileOf::Wal, buf, offset));
         if read.is_err() && self.recovery.give_up() {
             channel.leave();
             return read;
@@ -163,6 +164,7 @@ impl MemberFile {
         let mut reads = self.link.wal_reads.lock();
         if reads.guardian.is_none() {
             let read = self.read_beside_owner(&mut reads, buf, offset);
+            let read = self.link.or_by_itself(read, |own| own.read(FileOf::Main, buf, offset));
             if read.is_ok() || !self.channel.has_lost_owner() || !reads.outlives_owner() {
                 return read;
             }

@@ -389,3 +389,67 @@ fn stock_sqlite_and_this_process_exclude_each_other() {
     ours.unlock(&handle, Shared);
     assert!(stock.may("b", "BEGIN IMMEDIATE"));
 }
+
+/// Raises a lock from what it is.
+fn step(level: &mut Level, file: &dyn File, to: Level) {
+    let before = *level;
+    raise(level, file, before, to).unwrap();
+}
+
+/// The lock of a transaction goes from one open file to another, beside stock SQLite's readers and writers: nobody gets what it keeps from them.
+#[test]
+fn a_lock_is_taken_from_another_open_file() {
+    for (level, owners) in [
+        (Shared, Shared),
+        (Shared, Reserved),
+        (Shared, Pending),
+        (Reserved, Reserved),
+        (Reserved, Pending),
+        (Reserved, Exclusive),
+        (Exclusive, Exclusive),
+    ] {
+        let medium = SimMedium::new();
+        let [former, own, stranger] =
+            [(); 3].map(|()| medium.open(Path::new("/a.db"), FileKind::Database, OpenMode::Create).unwrap());
+        let mut had = None;
+        for to in [Shared, Reserved, Pending, Exclusive].into_iter().filter(|to| *to <= owners) {
+            step(&mut had, &*former, to);
+        }
+        let from = |offset, len, lock| {
+            let is_done = former.lock_range(offset, len, lock).unwrap();
+            // Whatever the step, nobody gets EXCLUSIVE.
+            let mut others = None;
+            step(&mut others, &*stranger, Shared);
+            assert!(others == None || level < Exclusive, "{level:?}: a reader beside one that is alone");
+            step(&mut others, &*stranger, Exclusive);
+            assert!(others < Exclusive, "{level:?} of {owners:?}");
+            lower(&mut others, &*stranger, None).unwrap();
+            is_done
+        };
+        assert!(take_from(&*own, from, level, || true).unwrap(), "{level:?} of {owners:?}");
+        drop(former);
+        let mut others = None;
+        step(&mut others, &*stranger, Shared);
+        assert_eq!(others == Shared, level < Exclusive, "{level:?} of {owners:?}");
+        assert_eq!(is_reserved_by_others(&*stranger).unwrap(), level >= Reserved, "{level:?} of {owners:?}");
+        step(&mut others, &*stranger, Exclusive);
+        assert!(others < Exclusive, "{level:?} of {owners:?}");
+    }
+}
+
+#[test]
+fn a_lock_that_was_given_back_is_not_taken() {
+    let medium = SimMedium::new();
+    let [former, own, stranger] =
+        [(); 3].map(|()| medium.open(Path::new("/a.db"), FileKind::Database, OpenMode::Create).unwrap());
+    let from = |offset, len, lock| former.lock_range(offset, len, lock).unwrap();
+    assert!(!take_from(&*own, from, Shared, || false).unwrap(), "others have given it back");
+    lower(&mut Level::Exclusive, &*own, None).unwrap();
+    let mut others = None;
+    for to in [Shared, Reserved, Exclusive] {
+        step(&mut others, &*stranger, to);
+    }
+    for level in [Shared, Reserved, Exclusive] {
+        assert!(!take_from(&*own, from, level, || true).unwrap(), "{level:?}: somebody writes");
+    }
+}

@@ -16,7 +16,7 @@ use crate::ffi::codes::{
 use crate::files::durable_reads::Shows;
 use crate::files::group::batch::{Batch, MOST_NEWS_BYTES, News, encode_page};
 use crate::files::group::protocol::{
-    Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, SYNC_WANTED, Seen,
+    Call, FileOf, HAS_JOURNAL, HOLDS, MORE, MOST_BYTES, RELEASES, RESERVED, STRANGERS, SYNC_WANTED, Seen,
 };
 use crate::files::group::statement;
 use crate::files::handle::{Control, Handle};
@@ -59,7 +59,9 @@ impl Served {
                 if is_reserved {
                     self.main()?.unlock(Level::Shared)?;
                 }
-                Ok(Answer { bytes: self.look_around(), ..Answer::value(0) })
+                let are_strangers_there = self.database.is_multi_process();
+                let strangers = if are_strangers_there { STRANGERS } else { 0 };
+                Ok(Answer { bytes: self.look_around(), ..Answer::value(strangers) })
             }
             Err(error) => {
                 self.main()?.unlock(Level::None)?;

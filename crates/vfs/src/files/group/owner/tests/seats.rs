@@ -1,6 +1,7 @@
 //! Members that have the lock of a reader by their seats, without a log.
 
 use super::*;
+use crate::files::group::protocol::STRANGERS;
 use crate::sync::file_seats::SeatLock;
 use crate::sync::group_board::Board;
 use crate::sync::owner_lock::{LOCK_BYTES, LOCK_OFFSET};
@@ -192,9 +193,33 @@ fn a_member_that_goes_on_to_write_beside_strangers_does_so_call_by_call() {
     let now = told(&mut reader);
     assert_eq!(read(&database, &reader, now), SeatLock::Shared);
     assert!(database.leave_of_test());
-    assert_eq!(begin(&mut reader, now, Shows::Always), (0, None));
+    assert_eq!(begin(&mut reader, now, Shows::Always), (STRANGERS, None));
     assert!(!board(&database).reads(reader.0.seat.unwrap()));
     for level in [Level::Reserved, Level::Exclusive] {
         reader.main(Operation::Lock, level as u64, 0);
     }
+}
+
+#[test]
+fn beside_strangers_a_member_has_its_turn_and_no_lock_of_a_writer_before_sqlite_asks_for_it() {
+    let medium = SimMedium::new();
+    let (vfs, database, mut first) = held_group_on(&medium);
+    let mut second = member(&vfs, &database);
+    let _stranger = medium.open(Path::new("/app.db"), FileKind::Database, OpenMode::ReadWrite).unwrap();
+    assert!(database.is_multi_process());
+    let begins = |member: &mut Member| begin(member, Moment::default(), Shows::Outcome).0;
+    assert_eq!(begins(&mut first), STRANGERS);
+    assert!(!database.is_reserved().unwrap(), "a stranger's journal may wait to be rolled back");
+    let number = |member: &Member| member.0.main.as_ref().unwrap().id;
+    let queue = database.writer_queue();
+    assert!(queue.has_turn(number(&first)));
+    first.main(Operation::Lock, Level::Reserved as u64, 0);
+    assert!(database.is_reserved().unwrap());
+    let statement = MembersStatement { is_autocommit: true, shows: Shows::Outcome };
+    let said = [statement::encode(false, statement), 0];
+    let refused = second.ask(Operation::Begin, FileOf::Main, (0, 0), &said);
+    assert!(matches!(refused, Err(Error::Busy)), "it stands in line, and keeps nobody from committing");
+    first.main(Operation::Unlock, Level::None as u64, 0);
+    assert_eq!(begins(&mut second), STRANGERS);
+    second.main(Operation::Lock, Level::Reserved as u64, 0);
 }

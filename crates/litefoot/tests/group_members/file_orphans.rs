@@ -1,0 +1,237 @@
+//! Transactions beside a stranger whose owner is killed: they end by themselves, and the stranger sees what stock SQLite would show.
+
+use crate::heirs::{ALL_MODES, MODES, Orphan, ROWS, check, count, count_beside, stock};
+use crate::kit::{Process, signal};
+use litefoot::rusqlite::Connection;
+use std::time::Duration;
+
+/// A stranger that has the database open, and has read it.
+fn stranger(orphan: &Orphan) -> Connection {
+    let stranger = stock(&orphan.path);
+    stranger.busy_timeout(Duration::from_secs(20)).unwrap();
+    assert!(count(&stranger) >= ROWS);
+    stranger
+}
+
+/// The end of an orphan: what is there for all.
+fn ends_with(orphan: Orphan, stranger: Connection, rows: i64, what: &str) {
+    assert_eq!((count(&stranger), count(&orphan.member)), (rows, rows), "{what}");
+    let path = orphan.path.clone();
+    drop(stranger);
+    check(&path, rows);
+    drop(orphan);
+}
+
+#[test]
+fn a_transaction_outlives_its_owner_at_any_step_beside_a_stranger() {
+    let insert = |n: i64| format!("INSERT INTO t VALUES(2, {n}, randomblob(700))");
+    let steps = [
+        "BEGIN".to_owned(),
+        "SELECT count(*) FROM t".to_owned(),
+        insert(1),
+        "UPDATE t SET data = zeroblob(501) WHERE n % 50 = 7".to_owned(),
+        "SAVEPOINT a".to_owned(),
+        insert(2),
+        "ROLLBACK TO a".to_owned(),
+        insert(3),
+        "COMMIT".to_owned(),
+        insert(4),
+    ];
+    for mode in ALL_MODES {
+        for (first, begin) in ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"].into_iter().enumerate() {
+            for dies_before in (1..steps.len()).filter(|step| step % 3 == first) {
+                let what = format!("{mode}, {begin}, {dies_before}");
+                let mut orphan = Orphan::new(mode);
+                let stranger = stranger(&orphan);
+                for (number, step) in steps.iter().enumerate() {
+                    if number == dies_before {
+                        orphan.kill_owner();
+                    }
+                    let step = if number == 0 { begin } else { step };
+                    let done = orphan.member.execute_batch(step);
+                    assert!(done.is_ok(), "{what}: {step}: {done:?}");
+                }
+                ends_with(orphan, stranger, ROWS + 3, &what);
+            }
+        }
+    }
+}
+
+/// Strangers come in the middle of a transaction.
+#[test]
+fn a_transaction_that_strangers_have_met_outlives_its_owner() {
+    for mode in MODES {
+        for begin in ["BEGIN", "BEGIN IMMEDIATE"] {
+            for before in ["SELECT count(*) FROM t", "INSERT INTO t VALUES(2, 1, 'a')"] {
+                let what = format!("{mode}, {begin}, {before}");
+                let mut orphan = Orphan::new(mode);
+                orphan.run("PRAGMA cache_size=1000");
+                orphan.run(begin);
+                orphan.run(before);
+                let stranger = stranger(&orphan);
+                std::thread::sleep(Duration::from_millis(300));
+                orphan.kill_owner();
+                orphan.run("INSERT INTO t VALUES(2, 2, 'b')");
+                assert_eq!(count(&stranger), ROWS, "{what}");
+                orphan.run("COMMIT");
+                ends_with(orphan, stranger, ROWS + 1 + i64::from(before.starts_with("INSERT")), &what);
+            }
+        }
+    }
+}
+
+/// Megabytes of pages, some of which are in the file before the commit.
+#[test]
+fn a_large_transaction_outlives_its_owner_beside_a_stranger() {
+    let large = |n: i64| {
+        format!(
+            "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) \
+             INSERT INTO t SELECT 2, {n} + i, randomblob(900) FROM c"
+        )
+    };
+    let steps = [
+        "BEGIN",
+        &large(0),
+        "UPDATE t SET data = zeroblob(501) WHERE writer = 1",
+        "SAVEPOINT a",
+        &large(3000),
+    ];
+    for mode in ALL_MODES {
+        for dies_before in 1..=7 {
+            let what = format!("{mode}, {dies_before}");
+            let mut orphan = Orphan::new(mode);
+            let stranger = stranger(&orphan);
+            let ends = ["ROLLBACK TO a", "COMMIT", "DELETE FROM t WHERE n % 500 = 1"];
+            for (number, step) in steps.iter().copied().chain(ends).enumerate() {
+                if number == dies_before {
+                    orphan.kill_owner();
+                }
+                let done = orphan.member.execute_batch(step);
+                assert!(done.is_ok(), "{what}: {step}: {done:?}");
+            }
+            ends_with(orphan, stranger, ROWS + 3000 - 4 - 6, &what);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_outlives_its_owner_beside_a_stranger_is_rolled_back() {
+    for mode in ALL_MODES {
+        for dies_before in 1..=3 {
+            let mut orphan = Orphan::new(mode);
+            let stranger = stranger(&orphan);
+            let steps = ["BEGIN", "UPDATE t SET data = randomblob(500)", "DELETE FROM t", "ROLLBACK"];
+            for (number, step) in steps.into_iter().enumerate() {
+                if number == dies_before {
+                    orphan.kill_owner();
+                }
+                orphan.run(step);
+            }
+            let sum: i64 =
+                stranger.query_row("SELECT sum(length(data)) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(sum, ROWS * 500, "{mode}, {dies_before}");
+            ends_with(orphan, stranger, ROWS, mode);
+        }
+    }
+}
+
+#[test]
+fn a_reader_goes_on_in_the_middle_of_a_statement_beside_a_stranger() {
+    for mode in ALL_MODES {
+        let mut orphan = Orphan::new(mode);
+        let stranger = stranger(&orphan);
+        stranger.busy_timeout(Duration::ZERO).unwrap();
+        let owner = orphan.owner.take();
+        let mut statement = orphan.member.prepare("SELECT n, length(data) FROM t ORDER BY n").unwrap();
+        let mut rows = statement.query([]).unwrap();
+        let mut next = || rows.next().unwrap().map(|row| (row.get(0).unwrap(), row.get(1).unwrap()));
+        for n in 1..=300 {
+            assert_eq!(next(), Some((n, 500)), "{mode}");
+        }
+        owner.unwrap().kill();
+        std::thread::sleep(Duration::from_millis(300));
+        let written = stranger.execute_batch("DELETE FROM t WHERE n > 1000");
+        assert_eq!(written.is_ok(), mode == "wal", "{mode}: a reader is in the way of others");
+        let _ = stranger.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        for n in 301..=ROWS {
+            assert_eq!(next(), Some((n, 500)), "{mode}");
+        }
+        assert_eq!(next(), None);
+        drop(rows);
+        drop(statement);
+        stranger.execute_batch("DELETE FROM t WHERE n > 500").unwrap();
+        ends_with(orphan, stranger, 500, mode);
+    }
+}
+
+#[test]
+fn transactions_of_several_processes_go_on_beside_a_stranger() {
+    for mode in MODES {
+        let mut orphan = Orphan::new(mode);
+        let stranger = stranger(&orphan);
+        let mut others: Vec<Process> =
+            (2..=4).map(|writer| Process::start("obey", &orphan.path, writer)).collect();
+        for other in &mut others {
+            other.run("BEGIN; SELECT count(*) FROM t");
+        }
+        orphan.run("BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 1, 'a')");
+        orphan.kill_owner();
+        let committed =
+            orphan.member.busy_timeout(Duration::ZERO).and_then(|()| orphan.member.execute_batch("COMMIT"));
+        assert!(committed.is_err(), "{mode}: the others read");
+        for other in &mut others {
+            other.run("SELECT sum(length(data)) FROM t");
+        }
+        for other in &mut others {
+            other.run("COMMIT");
+        }
+        orphan.run("COMMIT");
+        others.into_iter().for_each(Process::end);
+        ends_with(orphan, stranger, ROWS + 1, mode);
+    }
+}
+
+#[test]
+fn each_commit_is_made_once_whenever_its_owner_dies_beside_a_stranger() {
+    for (work, rounds, synchronous) in
+        [("count", 24, "FULL"), ("count", 8, "NORMAL"), ("count", 8, "OFF"), ("count largely", 8, "FULL")]
+    {
+        count_beside(work, rounds, synchronous, |path| {
+            let stranger = stock(path);
+            stranger.busy_timeout(Duration::from_secs(20)).unwrap();
+            assert_eq!(count(&stranger), ROWS);
+            stranger
+        });
+    }
+}
+
+/// A stranger waits in its `open` for an owner that is killed: the transactions of the members come first.
+#[test]
+fn a_stranger_that_waits_for_a_dying_owner_comes_behind_its_heirs() {
+    for mode in ALL_MODES {
+        for work in ["INSERT INTO t VALUES(2, 1, 'a')", "SELECT count(*) FROM t"] {
+            let mut orphan = Orphan::new(mode);
+            let mut other = Process::start("obey", &orphan.path, 2);
+            other.run("BEGIN; SELECT count(*) FROM t");
+            orphan.run(if work.starts_with("INSERT") { "BEGIN IMMEDIATE" } else { "BEGIN" });
+            orphan.run(work);
+            signal(orphan.owner.as_ref().unwrap(), "-STOP");
+            let path = orphan.path.clone();
+            let stranger = std::thread::spawn(move || {
+                let stranger = stock(&path);
+                stranger.busy_timeout(Duration::from_secs(20)).unwrap();
+                assert!(count(&stranger) >= ROWS);
+                stranger
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            orphan.kill_owner();
+            other.run("SELECT sum(length(data)) FROM t");
+            other.run("COMMIT");
+            orphan.run("INSERT INTO t VALUES(2, 2, 'b')");
+            orphan.run("COMMIT");
+            let stranger = stranger.join().unwrap();
+            other.end();
+            ends_with(orphan, stranger, ROWS + 1 + i64::from(work.starts_with("INSERT")), mode);
+        }
+    }
+}
