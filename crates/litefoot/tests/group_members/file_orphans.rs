@@ -235,3 +235,30 @@ fn a_stranger_that_waits_for_a_dying_owner_comes_behind_its_heirs() {
         }
     }
 }
+
+/// A connection that reads on behind its commit has its journal open, and so may somebody else by then.
+#[test]
+fn a_reader_whose_owner_dies_leaves_a_strangers_journal_alone() {
+    for mode in ["truncate", "persist"] {
+        let mut orphan = Orphan::new(mode);
+        let stranger = stranger(&orphan);
+        let owner = orphan.owner.take();
+        let mut statement = orphan.member.prepare("SELECT n FROM t WHERE writer = 1").unwrap();
+        let mut rows = statement.query([]).unwrap();
+        assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(1));
+        orphan.run("INSERT INTO t VALUES(2, 1, 'a')");
+        stranger.execute_batch("BEGIN IMMEDIATE; UPDATE t SET data = zeroblob(400)").unwrap();
+        let journal = orphan.path.with_extension("db-journal");
+        let before = std::fs::read(&journal).unwrap();
+        assert!(before.len() > 1000, "{mode}: the stranger's");
+        owner.unwrap().kill();
+        std::thread::sleep(Duration::from_millis(300));
+        let left = std::iter::from_fn(|| rows.next().unwrap().map(|_| ())).count();
+        assert_eq!(left as i64, ROWS - 1, "{mode}");
+        assert!(std::fs::read(&journal).unwrap() == before, "{mode}");
+        drop(rows);
+        drop(statement);
+        stranger.execute_batch("ROLLBACK").unwrap();
+        ends_with(orphan, stranger, ROWS + 1, mode);
+    }
+}

@@ -106,7 +106,8 @@ impl MainFile {
         self.shared_read.defers = true;
         let shared = self.lock(Level::Shared);
         self.shared_read.defers = false;
-        let mut reserved = shared.map(|()| self.lock(Level::Reserved).is_ok());
+        // Strangers may have come meanwhile.
+        let mut reserved = shared.map(|()| !self.is_beside_others() && self.lock(Level::Reserved).is_ok());
         if reserved.is_ok()
             && shows == Shows::Begun
             && let Err(error) = self.settle_shared_sync_at_once()

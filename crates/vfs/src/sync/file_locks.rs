@@ -186,6 +186,9 @@ pub(crate) fn take_from(
     is_kept: impl Fn() -> bool,
 ) -> Result<bool> {
     let is_alone = level >= Level::Exclusive;
+    if !is_kept() {
+        return Ok(false);
+    }
     // The owner may have given EXCLUSIVE, and not have said so. PENDING keeps others away.
     if level >= Level::Reserved && !from(SHARED, SHARED_BYTES, RangeLock::Shared) {
         return Ok(false);

@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 
 /// How long the dead owner's lock may be in the way, which others take their own from.
 const OTHERS_TAKE: Duration = Duration::from_millis(300);
+/// How long it may be there once it is decided that it is given back.
+const RELEASE_ENDS: Duration = Duration::from_millis(5);
 
 /// A transaction on the files, beside strangers.
 #[derive(Default)]
@@ -88,9 +90,10 @@ impl Written {
         }
     }
 
-    /// All of it is where it belongs. A journal may stay open.
+    /// All of it is where it belongs. A journal may stay open, and be another one's from now on: nothing of it is known.
     fn end(&mut self) {
-        let journal = self.journal.take().filter(|_| !self.is_too_large);
+        let mut journal = self.journal.take().filter(|_| !self.is_too_large);
+        journal.iter_mut().for_each(|journal| journal.bytes.clear());
         *self = Written { journal, ..Written::default() };
     }
 
@@ -115,6 +118,8 @@ pub(super) struct OwnFiles {
     level: Level,
     log: Option<Arc<dyn File>>,
     journal: Option<Arc<dyn File>>,
+    /// True while SQLite takes it for durable, and it was written once more since.
+    is_journal_replayed: bool,
     /// True once names in the directory are durable.
     are_names_durable: bool,
     former: FormerOwner,
@@ -130,8 +135,17 @@ impl OwnFiles {
     ) -> Result<OwnFiles> {
         let medium = link.vfs.upgrade().ok_or(Error::Busy)?.medium.clone();
         let path = link.opening.path.clone();
-        let (log, journal, are_names_durable) = (None, None, false);
-        let mut files = OwnFiles { medium, path, database, level, log, journal, are_names_durable, former };
+        let mut files = OwnFiles {
+            medium,
+            path,
+            database,
+            level,
+            log: None,
+            journal: None,
+            is_journal_replayed: false,
+            are_names_durable: false,
+            former,
+        };
         if !written.database.is_empty() && level < Level::Exclusive {
             return Err(unexpected());
         }
@@ -139,9 +153,11 @@ impl OwnFiles {
             let log = Companion::Wal.of(&files.path);
             files.log = Some(files.medium.open(&log, FileKind::RedoLog, OpenMode::ReadWrite)?);
         }
-        if let Some(journal) = &written.journal {
+        let journal = written.journal.as_ref().filter(|journal| !journal.bytes.is_empty());
+        if let Some(journal) = journal.filter(|_| level >= Level::Reserved) {
             files.open_journal(journal.flags)?;
             files.write(FileOf::Journal, &journal.bytes, 0)?;
+            files.is_journal_replayed = true;
         }
         for (file, part) in [(FileOf::Wal, &written.log), (FileOf::Main, &written.database)] {
             part.iter().try_for_each(|(offset, bytes)| files.write(file, bytes, *offset))?;
@@ -162,8 +178,8 @@ impl OwnFiles {
 
     fn file(&mut self, file: FileOf) -> Result<&dyn File> {
         if file == FileOf::Journal && self.journal.is_none() {
-            // The owner had it open.
-            self.open_journal(0)?;
+            // The owner had it open. It is new to whoever writes it.
+            self.open_journal(if self.level >= Level::Reserved { SQLITE_OPEN_CREATE } else { 0 })?;
         }
         let opened = match file {
             FileOf::Main => Some(&self.database),
@@ -183,6 +199,9 @@ impl OwnFiles {
         if file == FileOf::Main && self.log.is_some() {
             self.sync_names()?;
         }
+        if file == FileOf::Main && self.is_journal_replayed {
+            self.sync(FileOf::Journal)?;
+        }
         Ok(self.file(file)?.write_at(buf, offset)?)
     }
 
@@ -199,7 +218,12 @@ impl OwnFiles {
     /// Makes durable what was written to a file, and the names of the files.
     pub(super) fn sync(&mut self, file: FileOf) -> Result<()> {
         self.file(file)?.sync()?;
-        if file == FileOf::Main { Ok(()) } else { self.sync_names() }
+        if file == FileOf::Main {
+            return Ok(());
+        }
+        self.sync_names()?;
+        self.is_journal_replayed = false;
+        Ok(())
     }
 
     fn sync_names(&mut self) -> Result<()> {
@@ -213,13 +237,20 @@ impl OwnFiles {
     /// Raises the lock. What the dead owner has locked is given back once others have had their time.
     pub(super) fn lock(&mut self, to: Level) -> Result<()> {
         let before = self.level;
-        raise(&mut self.level, &*self.database, before, to)?;
-        let until = Instant::now() + OTHERS_TAKE;
-        while self.level < to && !self.former.is_released() && Instant::now() < until {
-            std::thread::sleep(GLANCE);
+        let (mut until, mut is_released) = (Instant::now() + OTHERS_TAKE, false);
+        loop {
+            if !is_released && self.former.is_released() {
+                (until, is_released) = (Instant::now() + RELEASE_ENDS, true);
+            }
             raise(&mut self.level, &*self.database, before, to)?;
+            if self.level >= to {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(Error::Busy);
+            }
+            std::thread::sleep(GLANCE);
         }
-        if self.level >= to { Ok(()) } else { Err(Error::Busy) }
     }
 
     /// Lowers the lock.
@@ -268,14 +299,17 @@ impl Link {
     pub(super) fn note_write(&self, file: FileOf, buf: &[u8], offset: u64) -> Result<bool> {
         let channel = self.channel();
         let mut txn = self.file_txn.lock();
-        if let Some(own) = txn.own.as_mut().filter(|_| channel.is_of_this_process()) {
+        if let Some(own) = self.opened(&mut txn) {
             own.write(file, buf, offset)?;
             return Ok(true);
         }
         // A checkpoint waits for each of its pages.
         let is_checkpoint = file == FileOf::Main && self.open_flags(FileOf::Wal).is_some();
-        if !is_checkpoint && channel.borrowing.are_strangers_there() {
-            txn.written.note(file, buf, offset, most_held(&self.opening.options));
+        match channel.borrowing.are_strangers_there() {
+            _ if is_checkpoint => {}
+            true => txn.written.note(file, buf, offset, most_held(&self.opening.options)),
+            // What is known is all of it, or nothing.
+            false => txn.written = Written { is_too_large: true, ..Written::default() },
         }
         Ok(false)
     }
@@ -290,12 +324,12 @@ impl Link {
         let mut txn = self.file_txn.lock();
         txn.written.note_len(file, len);
         // The owner may have died since, and what it has cut off may have been written once more.
-        txn.own.as_mut().map_or(Ok(()), |own| own.set_len(file, len))
+        self.opened(&mut txn).map_or(Ok(()), |own| own.set_len(file, len))
     }
 
     /// SQLite has a lock: so have the own files, which may have been opened before it was known.
     pub(super) fn confirm_lock(&self, level: Level) -> Result<()> {
-        match &mut self.file_txn.lock().own {
+        match self.opened(&mut self.file_txn.lock()) {
             Some(own) if own.level < level => own.lock(level),
             _ => Ok(()),
         }
@@ -329,7 +363,7 @@ impl Link {
         if to < Level::Reserved {
             txn.written.end();
         }
-        let unlocked = txn.own.as_mut().map_or(Ok(()), |own| own.unlock(to));
+        let unlocked = self.opened(&mut txn).map_or(Ok(()), |own| own.unlock(to));
         if to == Level::None {
             *txn = FileTxn::default();
         }
@@ -357,11 +391,16 @@ impl Link {
         self.own_files(&mut self.file_txn.lock()).is_some()
     }
 
+    /// The files that were opened; a forked child's are its parent's.
+    fn opened<'a>(&self, txn: &'a mut FileTxn) -> Option<&'a mut OwnFiles> {
+        txn.own.as_mut().filter(|_| self.channel().is_of_this_process())
+    }
+
     fn own_files<'a>(&self, txn: &'a mut FileTxn) -> Option<&'a mut OwnFiles> {
         if txn.own.is_none() {
             txn.own = self.open_own_files(txn);
         }
-        txn.own.as_mut().filter(|_| self.channel().is_of_this_process())
+        self.opened(txn)
     }
 
     fn open_own_files(&self, txn: &mut FileTxn) -> Option<OwnFiles> {
@@ -404,23 +443,30 @@ impl Link {
         Some(())
     }
 
-    /// The owner with these marks has died: a transaction of its goes on, whatever its connection does just now.
-    pub(super) fn keep_file_txn(&self, marks: u64) {
-        let channel = self.channel();
-        if channel.borrowing.marks() != marks {
+    /// The owner has died: its transaction goes on, whatever the connection does just now. `false` where a call is under way, which may see to it.
+    fn keep_file_txn(&self) -> bool {
+        // The system ends the streams of a process one after the other.
+        if self.channel().look().is_ok() {
+            return false;
+        }
+        self.file_txn.try_lock().is_some_and(|mut txn| {
+            self.own_files(&mut txn);
+            true
+        })
+    }
+}
+
+/// The owner with these marks has died beside strangers: the transactions that these connections have had with it go on.
+pub(super) fn keep_file_txns(links: Vec<Arc<Link>>, marks: u64) {
+    let until = Instant::now() + LAST_STREAM;
+    let mut left: Vec<_> =
+        links.into_iter().filter(|link| link.channel().borrowing.marks() == marks).collect();
+    loop {
+        left.retain(|link| !link.keep_file_txn());
+        if left.is_empty() || Instant::now() >= until {
             return;
         }
-        let until = Instant::now() + LAST_STREAM;
-        while Instant::now() < until {
-            // The system ends the streams of a process one after the other, and a call that is under way may wait for this thread.
-            if channel.look().is_err()
-                && let Some(mut txn) = self.file_txn.try_lock()
-            {
-                self.own_files(&mut txn);
-                return;
-            }
-            std::thread::sleep(GLANCE);
-        }
+        std::thread::sleep(GLANCE);
     }
 }
 

@@ -47,6 +47,7 @@ impl MemberFile {
     pub(super) fn lock_on_file(&self, bits: u8, exclusive: bool, locked: Result<()>) -> Result<()> {
         let is_lost = locked.is_err() && self.link.goes_by_itself();
         if locked.is_err() && !is_lost {
+            self.unlock_left();
             return locked;
         }
         if (is_lost || !exclusive) && !self.index.lock_file(bits, exclusive) {
@@ -57,12 +58,23 @@ impl MemberFile {
             return Err(Error::Busy);
         }
         self.link.note_file_slots(true);
+        if exclusive && bits & WRITES != 0 {
+            // Nothing is written yet.
+            self.link.forget_written();
+        }
         Ok(())
+    }
+
+    /// Gives back what an owner that has died has locked for this member, and has not said so.
+    pub(super) fn unlock_left(&self) {
+        if !self.channel.is_alive() && self.channel.is_of_this_process() {
+            self.index.unlock_file();
+        }
     }
 
     /// Slots are about to be given back.
     pub(super) fn before_unlock_on_file(&self, bits: u8) {
-        if !self.index.is_file {
+        if !self.index.is_file || !self.channel.is_of_this_process() {
             return;
         }
         if bits & WRITES != 0 {

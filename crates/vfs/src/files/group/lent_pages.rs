@@ -14,6 +14,7 @@
 //! 5. A process borrows a file once, for all its connections to one owner.
 
 use crate::files::group::channel::Channel;
+use crate::files::group::file_orphan::keep_file_txns;
 use crate::files::group::joining::borrow_file;
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::protocol::{Call, FileOf, Operation};
@@ -216,10 +217,13 @@ impl There {
     fn keep_transactions(&self) {
         let Some(vfs) = self.vfs.upgrade() else { return };
         let _no_fork = InSqlite::enter();
-        for link in vfs.links.of(&self.path) {
+        let links = vfs.links.of(&self.path);
+        if self.marks.are_beside_strangers() {
+            return keep_file_txns(links, self.id);
+        }
+        for link in links {
             link.keep_transaction(self.id);
             link.keep_snapshot(self.id);
-            link.keep_file_txn(self.id);
         }
     }
 
@@ -301,7 +305,13 @@ pub(super) fn open_again(marks: u64, path: &Path, level: Level) -> Reopened {
     let from = |offset, len, lock| lent.lock_range(offset, len, lock).unwrap_or(false);
     match take_from(&*file, from, level, || !there.marks.is_decided()) {
         Ok(true) => Reopened::Ours(file, FormerOwner { marks: there.marks.clone() }),
-        Ok(false) | Err(_) => Reopened::Lost,
+        Ok(false) | Err(_) => {
+            // Nobody else gives back what was taken a moment too late.
+            if there.marks.is_decided() {
+                lent.release();
+            }
+            Reopened::Lost
+        }
     }
 }
 

@@ -135,7 +135,7 @@ impl MemberFile {
     #[cold]
     fn meet_next_owner(&mut self) -> Result<()> {
         // The last one may have taken a slot for this connection, and not have said so.
-        self.index.unlock_file();
+        self.unlock_left();
         let mut met = Err(Error::Busy);
         for _ in 0..MOST_OWNERS {
             let channel = super::join_again(&self.link, &self.channel)?;
@@ -287,6 +287,7 @@ impl Handle for MemberFile {
 
     fn close(mut self: Box<Self>) -> Result<()> {
         self.link.recovery.note_regions(&[]);
+        self.before_unlock_on_file(u8::MAX);
         self.index.leave();
         let close = Self::call(Operation::Close, 0, 0);
         self.retain();
@@ -486,6 +487,7 @@ impl Handle for MemberFile {
     fn shm_unmap(&mut self, delete: bool) -> Result<()> {
         self.index.unshare_all(&self.channel);
         self.link.recovery.note_regions(&[]);
+        self.before_unlock_on_file(u8::MAX);
         self.index.leave();
         *self.link.wal_reads.lock() = WalReads::default();
         // SQLite closes its log next.

@@ -232,7 +232,6 @@ impl MemberIndex {
     /// SQLite uses it no more.
     pub(super) fn leave(&mut self) {
         self.regions.clear();
-        self.unshare_file(self.shared);
         (self.memory, self.frames) = (None, None);
         (self.shared, self.exclusive, self.seated, self.has_turn) = (0, 0, 0, false);
         self.is_file = false;
@@ -436,14 +435,11 @@ impl MemberFile {
         }
         self.before_unlock_on_file(bits);
         self.index.shared &= !bits;
-        let was_exclusive = self.index.exclusive & bits;
         self.index.exclusive &= !bits;
         self.end_without_slots();
         self.link.recovery.note(self.index.makes_index());
         let given_back = self.give_back_slots(first, count, bits);
-        if was_exclusive != 0 && !self.channel.is_alive() {
-            self.index.unlock_file();
-        }
+        self.unlock_left();
         if self.index.is_file && self.index.has_no_slot() {
             self.link.note_file_slots(false);
         }

@@ -21,7 +21,11 @@ fn what_is_written_is_known_up_to_a_limit() {
     written.note_len(FileOf::Journal, 4);
     assert_eq!(written.journal.as_ref().unwrap().bytes, b"Head");
     written.end();
-    assert!(written.database.is_empty() && written.journal.is_some(), "a journal may stay open");
+    let journal = written.journal.as_ref().unwrap();
+    assert!(
+        written.database.is_empty() && journal.bytes.is_empty(),
+        "it may stay open, and be another one's"
+    );
     for (what, note) in [
         ("a journal that was there", (FileOf::Journal, 512, 0)),
         ("another length at the same place", (FileOf::Wal, 24, 32)),
@@ -55,6 +59,7 @@ fn own_files(medium: &SimMedium, level: Level, has_log: bool) -> OwnFiles {
         level,
         log: has_log.then(|| open("/a.db-wal", FileKind::RedoLog)),
         journal: None,
+        is_journal_replayed: false,
         are_names_durable: false,
         former: FormerOwner::of_test(&owner),
     }
@@ -124,6 +129,19 @@ fn power_cuts_a_journal_is_durable_before_its_pages() {
     }
     assert!(!own.is_there(FileOf::Journal).unwrap() && own.delete(FileOf::Main, false).is_err());
     own.unlock(Level::None).unwrap();
+}
+
+/// The dead owner had synced it, and has perhaps not: another one's may have been there since.
+#[test]
+fn power_cuts_a_journal_that_is_written_once_more_is_durable_before_the_next_page() {
+    let medium = SimMedium::new();
+    let mut own = own_files(&medium, Level::Exclusive, false);
+    own.open_journal(SQLITE_OPEN_CREATE).unwrap();
+    own.write(FileOf::Journal, b"pages before", 0).unwrap();
+    own.is_journal_replayed = true;
+    assert!(behind_cuts(&medium, "/a.db-journal").contains(&None));
+    own.write(FileOf::Main, b"pages", 0).unwrap();
+    assert_eq!(behind_cuts(&medium, "/a.db-journal"), only(b"pages before"));
 }
 
 #[test]
