@@ -10,7 +10,7 @@
 //!    transaction that has lost its lock once fails.
 //! 2. The slots of the wal-index are locked by the member's own file all the time (`file_slots`).
 //! 3. A write counts once the owner has answered a later call. So all writes since the transaction has the lock of a writer are made once more, before any
-//!    other call. Nobody else has written meanwhile.
+//!    other call. Nobody else has written meanwhile. What is known of them is all or nothing, and nothing any more before that lock is given back.
 //! 4. The names of the files are durable with the first sync of the journal or the log, and before a checkpoint writes to the database: a log that was deleted
 //!    before must not come back.
 //! 5. To everybody else this process is a stranger until the transaction ends. Then its files are closed, and the next one begins with the next owner.
