@@ -196,17 +196,24 @@ impl OwnFiles {
 
     /// Writes to a file.
     pub(super) fn write(&mut self, file: FileOf, buf: &[u8], offset: u64) -> Result<()> {
+        self.before_change(file)?;
+        Ok(self.file(file)?.write_at(buf, offset)?)
+    }
+
+    /// Before the database changes, what it may be rolled back by is durable.
+    fn before_change(&mut self, file: FileOf) -> Result<()> {
         if file == FileOf::Main && self.log.is_some() {
             self.sync_names()?;
         }
         if file == FileOf::Main && self.is_journal_replayed {
             self.sync(FileOf::Journal)?;
         }
-        Ok(self.file(file)?.write_at(buf, offset)?)
+        Ok(())
     }
 
     /// Changes the length of a file.
     pub(super) fn set_len(&mut self, file: FileOf, len: u64) -> Result<()> {
+        self.before_change(file)?;
         Ok(self.file(file)?.set_len(len)?)
     }
 
@@ -222,7 +229,7 @@ impl OwnFiles {
             return Ok(());
         }
         self.sync_names()?;
-        self.is_journal_replayed = false;
+        self.is_journal_replayed &= file != FileOf::Journal;
         Ok(())
     }
 
@@ -292,7 +299,12 @@ impl Link {
     /// The connection has slots on the file of the wal-index from now on, or has none.
     pub(super) fn note_file_slots(&self, has_slots: bool) {
         let mut txn = self.file_txn.lock();
-        if has_slots { txn.has_slots = true } else { *txn = FileTxn::default() }
+        if !has_slots {
+            *txn = FileTxn::default();
+        } else if !std::mem::replace(&mut txn.has_slots, true) {
+            // Nothing is written yet.
+            txn.written = Written::default();
+        }
     }
 
     /// SQLite writes to one of the files. `true` where that is done; otherwise the owner is told.
@@ -443,10 +455,15 @@ impl Link {
         Some(())
     }
 
-    /// The owner has died: its transaction goes on, whatever the connection does just now. `false` where a call is under way, which may see to it.
-    fn keep_file_txn(&self) -> bool {
+    /// The owner with these marks has died: its transaction goes on, whatever the connection does just now. `false` where a call is under way, which may see to
+    /// it.
+    fn keep_file_txn(&self, marks: u64) -> bool {
+        let channel = self.channel();
+        if channel.borrowing.marks() != marks {
+            return true;
+        }
         // The system ends the streams of a process one after the other.
-        if self.channel().look().is_ok() {
+        if channel.look().is_ok() {
             return false;
         }
         self.file_txn.try_lock().is_some_and(|mut txn| {
@@ -459,10 +476,9 @@ impl Link {
 /// The owner with these marks has died beside strangers: the transactions that these connections have had with it go on.
 pub(super) fn keep_file_txns(links: Vec<Arc<Link>>, marks: u64) {
     let until = Instant::now() + LAST_STREAM;
-    let mut left: Vec<_> =
-        links.into_iter().filter(|link| link.channel().borrowing.marks() == marks).collect();
+    let mut left = links;
     loop {
-        left.retain(|link| !link.keep_file_txn());
+        left.retain(|link| !link.keep_file_txn(marks));
         if left.is_empty() || Instant::now() >= until {
             return;
         }

@@ -65,9 +65,13 @@ impl MemberFile {
         Ok(())
     }
 
-    /// Gives back what an owner that has died has locked for this member, and has not said so.
+    /// Gives back what an owner that has died has locked for this member, and has not said so. One that was stopped makes its calls yet, and gives it back.
     pub(super) fn unlock_left(&self) {
-        if !self.channel.is_alive() && self.channel.is_of_this_process() {
+        let is_gone = match self.channel.borrowing.lent() {
+            Some(lent) => !lent.has_owner(),
+            None => self.channel.has_lost_owner(),
+        };
+        if is_gone && self.channel.is_of_this_process() {
             self.index.unlock_file();
         }
     }
