@@ -1,6 +1,9 @@
 //! Transactions beside a stranger whose owner is killed: they end by themselves, and the stranger sees what stock SQLite would show.
 
-use crate::heirs::{ALL_MODES, MODES, Orphan, ROWS, check, count, count_beside, stock};
+use crate::heirs::{
+    ALL_MODES, LARGE_ROWS, MODES, Orphan, ROWS, check, count, count_beside, die_at_any_step, die_in_large,
+    stock,
+};
 use crate::kit::{Process, signal};
 use litefoot::rusqlite::Connection;
 use std::time::Duration;
@@ -24,37 +27,7 @@ fn ends_with(orphan: Orphan, stranger: Connection, rows: i64, what: &str) {
 
 #[test]
 fn a_transaction_outlives_its_owner_at_any_step_beside_a_stranger() {
-    let insert = |n: i64| format!("INSERT INTO t VALUES(2, {n}, randomblob(700))");
-    let steps = [
-        "BEGIN".to_owned(),
-        "SELECT count(*) FROM t".to_owned(),
-        insert(1),
-        "UPDATE t SET data = zeroblob(501) WHERE n % 50 = 7".to_owned(),
-        "SAVEPOINT a".to_owned(),
-        insert(2),
-        "ROLLBACK TO a".to_owned(),
-        insert(3),
-        "COMMIT".to_owned(),
-        insert(4),
-    ];
-    for mode in ALL_MODES {
-        for (first, begin) in ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"].into_iter().enumerate() {
-            for dies_before in (1..steps.len()).filter(|step| step % 3 == first) {
-                let what = format!("{mode}, {begin}, {dies_before}");
-                let mut orphan = Orphan::new(mode);
-                let stranger = stranger(&orphan);
-                for (number, step) in steps.iter().enumerate() {
-                    if number == dies_before {
-                        orphan.kill_owner();
-                    }
-                    let step = if number == 0 { begin } else { step };
-                    let done = orphan.member.execute_batch(step);
-                    assert!(done.is_ok(), "{what}: {step}: {done:?}");
-                }
-                ends_with(orphan, stranger, ROWS + 3, &what);
-            }
-        }
-    }
+    die_at_any_step(stranger, |orphan, stranger, what| ends_with(orphan, stranger, ROWS + 3, what));
 }
 
 /// Strangers come in the middle of a transaction.
@@ -83,33 +56,10 @@ fn a_transaction_that_strangers_have_met_outlives_its_owner() {
 /// Megabytes of pages, some of which are in the file before the commit.
 #[test]
 fn a_large_transaction_outlives_its_owner_beside_a_stranger() {
-    let large = |n: i64| {
-        format!(
-            "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) \
-             INSERT INTO t SELECT 2, {n} + i, randomblob(900) FROM c"
-        )
-    };
-    let steps = [
-        "BEGIN",
-        &large(0),
-        "UPDATE t SET data = zeroblob(501) WHERE writer = 1",
-        "SAVEPOINT a",
-        &large(3000),
-    ];
     for mode in ALL_MODES {
         for dies_before in 1..=7 {
-            let what = format!("{mode}, {dies_before}");
-            let mut orphan = Orphan::new(mode);
-            let stranger = stranger(&orphan);
-            let ends = ["ROLLBACK TO a", "COMMIT", "DELETE FROM t WHERE n % 500 = 1"];
-            for (number, step) in steps.iter().copied().chain(ends).enumerate() {
-                if number == dies_before {
-                    orphan.kill_owner();
-                }
-                let done = orphan.member.execute_batch(step);
-                assert!(done.is_ok(), "{what}: {step}: {done:?}");
-            }
-            ends_with(orphan, stranger, ROWS + 3000 - 4 - 6, &what);
+            let (orphan, stranger) = die_in_large(mode, dies_before, stranger);
+            ends_with(orphan, stranger, LARGE_ROWS, &format!("{mode}, {dies_before}"));
         }
     }
 }

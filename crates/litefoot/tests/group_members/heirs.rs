@@ -67,8 +67,8 @@ pub(crate) fn stock(path: &Path) -> Connection {
     db
 }
 
-#[test]
-fn a_transaction_outlives_its_owner_at_any_step() {
+/// Kills the owner before each step of a transaction, which must succeed, beside what `beside` answers.
+pub(crate) fn die_at_any_step<T>(beside: impl Fn(&Orphan) -> T, ends: impl Fn(Orphan, T, &str)) {
     let insert = |n: i64| format!("INSERT INTO t VALUES(2, {n}, randomblob(700))");
     let steps = [
         "BEGIN".to_owned(),
@@ -86,25 +86,68 @@ fn a_transaction_outlives_its_owner_at_any_step() {
         for (first, begin) in ["BEGIN", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"].into_iter().enumerate() {
             // Each step in one of the modes.
             for dies_before in (1..steps.len()).filter(|step| step % 3 == first) {
-                let mut orphan = Orphan::new(mode);
-                for (number, step) in steps.iter().enumerate() {
-                    if number == dies_before {
-                        orphan.kill_owner();
-                    }
-                    orphan.run(if number == 0 { begin } else { step });
-                }
-                assert_eq!(count(&orphan.member), ROWS + 3, "{mode}, {begin}, {dies_before}");
-                let Orphan { path, member, _vfs, _directory, .. } = orphan;
-                drop((member, _vfs));
-                check(&path, ROWS + 3);
+                let steps = std::iter::once(begin).chain(steps.iter().skip(1).map(String::as_str));
+                let (orphan, there) = die_before(dies_before, Orphan::new(mode), steps, &beside);
+                ends(orphan, there, &format!("{mode}, {begin}, {dies_before}"));
             }
         }
     }
 }
 
+/// Kills the owner before a step; each of them must succeed.
+fn die_before<'a, T>(
+    dies_before: usize,
+    mut orphan: Orphan,
+    steps: impl Iterator<Item = &'a str>,
+    beside: impl Fn(&Orphan) -> T,
+) -> (Orphan, T) {
+    let there = beside(&orphan);
+    for (number, step) in steps.enumerate() {
+        if number == dies_before {
+            orphan.kill_owner();
+        }
+        let done = orphan.member.execute_batch(step);
+        assert!(done.is_ok(), "the owner dies before step {dies_before}: {step}: {done:?}");
+    }
+    (orphan, there)
+}
+
+#[test]
+fn a_transaction_outlives_its_owner_at_any_step() {
+    die_at_any_step(|_| (), |orphan, (), what| ends_with(orphan, ROWS + 3, what));
+}
+
+/// The rows that are there, for the member and, once nobody has the database open, for stock SQLite.
+fn ends_with(orphan: Orphan, rows: i64, what: &str) {
+    assert_eq!(count(&orphan.member), rows, "{what}");
+    let Orphan { path, member, _vfs, _directory, .. } = orphan;
+    drop((member, _vfs));
+    check(&path, rows);
+}
+
 /// Megabytes of pages, which SQLite does not keep in its cache, and which go to the owner in several messages.
 #[test]
 fn a_large_transaction_outlives_its_owner() {
+    for (mode, dies_before) in [
+        ("delete", 2),
+        ("truncate", 3),
+        ("persist", 4),
+        ("delete", 6),
+        ("wal", 2),
+        ("wal", 3),
+        ("wal", 4),
+        ("wal", 6),
+    ] {
+        let (orphan, ()) = die_in_large(mode, dies_before, |_| ());
+        ends_with(orphan, LARGE_ROWS, &format!("{mode}, {dies_before}"));
+    }
+}
+
+/// Rows behind the steps of a large transaction.
+pub(crate) const LARGE_ROWS: i64 = ROWS + 3000 - 4 - 6;
+
+/// Kills the owner before a step of a transaction of megabytes.
+pub(crate) fn die_in_large<T>(mode: &str, dies_before: usize, beside: impl Fn(&Orphan) -> T) -> (Orphan, T) {
     let large = |n: i64| {
         format!(
             "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000) \
@@ -117,31 +160,11 @@ fn a_large_transaction_outlives_its_owner() {
         "UPDATE t SET data = zeroblob(501) WHERE writer = 1",
         "SAVEPOINT a",
         &large(3000),
+        "ROLLBACK TO a",
+        "COMMIT",
+        "DELETE FROM t WHERE n % 500 = 1",
     ];
-    for (mode, dies_before) in [
-        ("delete", 2),
-        ("truncate", 3),
-        ("persist", 4),
-        ("delete", 6),
-        ("wal", 2),
-        ("wal", 3),
-        ("wal", 4),
-        ("wal", 6),
-    ] {
-        let mut orphan = Orphan::new(mode);
-        let ends = ["ROLLBACK TO a", "COMMIT", "DELETE FROM t WHERE n % 500 = 1"];
-        for (number, step) in steps.iter().copied().chain(ends).enumerate() {
-            if number == dies_before {
-                orphan.kill_owner();
-            }
-            orphan.run(step);
-        }
-        let rows = ROWS + 3000 - 4 - 6;
-        assert_eq!(count(&orphan.member), rows, "{mode}, {dies_before}");
-        let Orphan { path, member, _vfs, _directory, .. } = orphan;
-        drop((member, _vfs));
-        check(&path, rows);
-    }
+    die_before(dies_before, Orphan::new(mode), steps.into_iter(), beside)
 }
 
 #[test]

@@ -84,6 +84,18 @@ pub(super) fn opened(file: fs::File, path: &Path) -> io::Result<Arc<dyn File>> {
     Ok(Arc::new(OsFile::new(file, &metadata, FileKind::Database, path)))
 }
 
+/// Makes a file longer that is mapped, by a byte at the end of each page, as SQLite does. The file system reserves space for a page that is
+/// written, so a full disk is an error here, and no signal later. It gives the page a place on the disk only when it writes the page back, and
+/// most such files end before that. `posix_fallocate` would give it one at once: three blocks of the file system's journal, for each file.
+pub(super) fn extend_by_pages<E>(
+    from: u64,
+    len: u64,
+    mut write_zero: impl FnMut(u64) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    (from / PAGE_BYTES..len.div_ceil(PAGE_BYTES))
+        .try_for_each(|page| write_zero(len.min((page + 1) * PAGE_BYTES) - 1))
+}
+
 /// The open file descriptions of a file that its handle has, or may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Descriptions {
@@ -144,14 +156,6 @@ impl OsFile {
             is_taken_over: false,
             durable_write_unsupported: AtomicBool::new(false),
         }
-    }
-
-    /// Makes a file longer that is mapped, by a byte at the end of each page, as SQLite does. The file system reserves space for a page that is
-    /// written, so a full disk is an error here, and no signal later. It gives the page a place on the disk only when it writes the page back, and
-    /// most such files end before that. `posix_fallocate` would give it one at once: three blocks of the file system's journal, for each file.
-    fn extend_by_pages(&self, from: u64, len: u64) -> Result<()> {
-        (from / PAGE_BYTES..len.div_ceil(PAGE_BYTES))
-            .try_for_each(|page| self.write_at(&[0], len.min((page + 1) * PAGE_BYTES) - 1))
     }
 
     #[cfg(target_os = "linux")]
@@ -338,7 +342,7 @@ impl File for OsFile {
             return Ok(());
         }
         if self.kind == FileKind::WalIndex {
-            return self.extend_by_pages(from, len);
+            return extend_by_pages(from, len, |place| self.write_at(&[0], place));
         }
         // SAFETY: plain system call on a descriptor we own.
         let result = unsafe { posix_fallocate(self.file.as_raw_fd(), 0, len as off_t) };

@@ -66,6 +66,14 @@ impl NamelessMemory {
         Ok(self.file.metadata()?.len())
     }
 
+    /// Grows a file that it is to at least so many bytes, with space reserved for them: a full disk is an error here, and no signal later.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn extend(&self, bytes: u64) -> io::Result<()> {
+        super::os_file::extend_by_pages(self.bytes()?, bytes, |place| self.write_at(&[0], place))
+    }
+
     /// Reads exactly `buf`; what was written before is there, by whichever process.
     ///
     /// # Errors

@@ -30,8 +30,6 @@ use std::sync::Arc;
 /// Bytes of the lock slots, and of the DMS behind them.
 const SLOTS: u64 = 120;
 const DMS: u64 = 128;
-/// No page of the system, and no block of a file system, is smaller.
-const PAGE_BYTES: u64 = 4096;
 /// What is in a file that was emptied. SQLite's own VFS leaves as many bytes. ext4 writes a file out when it is closed that was cut to nothing
 /// (`auto_da_alloc`): 32 KiB for nothing, where each request of an application opens the database.
 const EMPTY: [u8; 3] = [0; 3];
@@ -198,13 +196,11 @@ pub(crate) fn lock_members(member: &NamelessMemory, slots: u8, lock: RangeLock) 
 
 /// Makes a member's file so long, with space reserved, where `extend` is set; `false` where it is shorter.
 pub(crate) fn extend_members(member: &NamelessMemory, bytes: u64, extend: bool) -> io::Result<bool> {
-    let len = member.bytes()?;
-    if len < bytes && extend {
-        // Space is reserved by what is written, as in the owner's file.
-        (len / PAGE_BYTES..bytes.div_ceil(PAGE_BYTES))
-            .try_for_each(|page| member.write_at(&[0], bytes.min((page + 1) * PAGE_BYTES) - 1))?;
+    let is_long = member.bytes()? >= bytes;
+    if !is_long && extend {
+        member.extend(bytes)?;
     }
-    Ok(len >= bytes || extend)
+    Ok(is_long || extend)
 }
 
 /// Gives back what a member of a group holds by its open file.

@@ -331,8 +331,9 @@ impl Link {
         self.file_txn.lock().written.end();
     }
 
-    /// The file has another length by now.
-    pub(super) fn note_len(&self, file: FileOf, len: u64) -> Result<()> {
+    /// The owner has changed the length of a file, or has died before.
+    pub(super) fn end_truncate(&self, told: Result<()>, file: FileOf, len: u64) -> Result<()> {
+        self.or_by_itself(told, |_| Ok(()))?;
         let mut txn = self.file_txn.lock();
         txn.written.note_len(file, len);
         // The owner may have died since, and what it has cut off may have been written once more.

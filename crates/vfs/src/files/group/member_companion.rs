@@ -109,8 +109,7 @@ impl Handle for MemberCompanion {
             return Ok(());
         }
         let told = self.link.channel().tell(&Call::new(Operation::Truncate, self.file, len, 0));
-        self.link.or_by_itself(told, |own| own.set_len(self.file, len))?;
-        self.link.note_len(self.file, len)
+        self.link.end_truncate(told, self.file, len)
     }
 
     fn sync(&mut self) -> Result<()> {

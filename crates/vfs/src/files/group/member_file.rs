@@ -263,8 +263,7 @@ impl Handle for MemberFile {
             return Ok(());
         }
         let told = self.tell(&Self::call(Operation::Truncate, len, 0));
-        self.link.or_by_itself(told, |own| own.set_len(FileOf::Main, len))?;
-        self.link.note_len(FileOf::Main, len)
+        self.link.end_truncate(told, FileOf::Main, len)
     }
 
     fn sync(&mut self) -> Result<()> {
