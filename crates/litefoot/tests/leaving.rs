@@ -2,16 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
-use litefoot::{Connection, Vfs};
+use litefoot::rusqlite::{self, config::DbConfig};
+use litefoot::{Connection, Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
+use litefoot_storage::file::Medium;
+use litefoot_storage::os::OsMedium;
 use litefoot_testkit::process::{output_of, own_process};
-use litefoot_testkit::sqlite::stock;
+use litefoot_testkit::sqlite::{metric_or_zero, stock};
 use std::sync::Arc;
 
 const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
 /// More commits than those that go as pages at the beginning.
 const ROWS: i64 = 100;
+/// How commits are logged.
+const FORMS: [&str; 3] = ["deltas", "statements", "pages"];
 
 /// Litefoot closes the database; then SQLite changes it without a journal file, so that nothing else syncs the
 /// directory. A log that came back after a power cut would be taken for newer than that.
@@ -152,4 +157,72 @@ fn a_program_that_exits_leaves_its_commits_to_stock_sqlite() {
     assert!(output.status.success(), "{output:?}");
     let found: i64 = stock(&path).query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
     assert_eq!(found, ROWS);
+}
+
+/// A connection that commits more often than as pages, and is closed without SQLite's checkpoint. Two connections that are closed at
+/// once make none either: each meets the other's lock.
+fn close_without_a_checkpoint(vfs: &Vfs, path: &str, form: &str) {
+    let db = vfs.open(path).unwrap();
+    db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(v)").unwrap();
+    for row in 0..ROWS {
+        db.execute("INSERT INTO t VALUES(?1)", [row]).unwrap();
+    }
+    assert!(metric_or_zero(&db, &format!("commits_{form}")) > ROWS / 2, "{form}");
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+}
+
+fn with_form(form: &str, medium: Arc<dyn Medium>) -> Vfs {
+    let mut options = Options::default();
+    options.set("commit_log", form).unwrap();
+    Vfs::builder(format!("leaving-{form}")).medium(medium).options(options).register().unwrap()
+}
+
+#[test]
+fn a_close_without_a_checkpoint_leaves_its_commits_to_stock_sqlite() {
+    for form in FORMS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        let vfs = with_form(form, Arc::new(OsMedium));
+        close_without_a_checkpoint(&vfs, path.to_str().unwrap(), form);
+        let mut names: Vec<String> = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["app.db", "app.db-wal"], "{form}");
+        let count = |db: &rusqlite::Connection| {
+            db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        // Litefoot finds them as well, behind SQLite and before it.
+        let again = vfs.open(&path).unwrap();
+        assert_eq!(count(&again), ROWS, "{form}");
+        again.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        again.execute("INSERT INTO t VALUES(0)", []).unwrap();
+        drop(again);
+        assert_eq!(count(&stock(&path)), ROWS + 1, "{form}");
+        assert_eq!(count(&vfs.open(&path).unwrap()), ROWS + 1, "{form}");
+    }
+}
+
+#[test]
+fn a_power_cut_in_a_close_without_a_checkpoint_costs_nothing() {
+    for form in FORMS {
+        let medium = SimMedium::new();
+        let vfs = with_form(form, Arc::new(medium.clone()));
+        let db = vfs.open("/app.db").unwrap();
+        close_without_a_checkpoint(&vfs, "/app.db", form);
+        // The first connection is the last to be closed.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        let before = medium.operations();
+        drop(db);
+        assert!(form == "pages" || medium.operations() > before, "{form}");
+        for (point, image) in medium.cuts(before..=medium.operations(), 8, &mut Random::new(13)) {
+            let vfs = with_form(form, Arc::new(image));
+            let found = vfs
+                .open("/app.db")
+                .unwrap()
+                .query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0));
+            assert_eq!(found, Ok(ROWS), "{form}, cut at operation {point}");
+        }
+    }
 }

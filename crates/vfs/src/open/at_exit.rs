@@ -7,7 +7,7 @@
 //!
 //! # Promises
 //! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open. But the transactions of other
-//!    processes, for which this one commits (`sharing=group`), may end first: a second is left for that.
+//!    processes, for which this one commits (`sharing=group`), may end first, and so may what is done for them: some seconds are left for that.
 //! 2. A forked child does nothing: what waits is its parent's.
 
 use crate::db::KeptLogs;
@@ -16,6 +16,11 @@ use crate::open::sharing;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// So long the threads that serve members may keep the logs of a database.
+const WAIT_FOR_LOGS: Duration = Duration::from_secs(1);
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// The databases that are open in this process.
 #[derive(Default)]
@@ -52,8 +57,11 @@ pub fn leave() {
 /// complete then.
 fn bring_home(open: &[Arc<OpenDatabase>]) {
     for database in open {
-        if let Some(wal) = database.wal_at_exit() {
-            wal.fold_at_exit();
+        let begun = Instant::now();
+        // The threads that serve members may be at work on the logs for a moment.
+        while !database.fold_at_exit() && database.group_end().has_begun() && begun.elapsed() < WAIT_FOR_LOGS
+        {
+            std::thread::sleep(GLANCE);
         }
         if database.db().is_of_this_process() && database.db().shared().was_owned() {
             if database.group_end().has_begun() {

@@ -372,10 +372,13 @@ impl OpenDatabase {
         self.wal.lock().as_ref().map(|wal| wal.schema())
     }
 
-    /// The same for the end of the process, where nothing is waited for.
-    pub(super) fn wal_at_exit(&self) -> Option<Arc<Wal>> {
-        let owned = self.db.is_of_this_process() && self.db.shared().was_owned();
-        self.wal.try_lock().filter(|_| owned).and_then(|wal| wal.clone())
+    /// Materializes the deltas at the end of the process, without waiting for anybody; `false` where another thread is at work on the logs.
+    pub(super) fn fold_at_exit(&self) -> bool {
+        if !self.db.is_of_this_process() || !self.db.shared().was_owned() {
+            return true;
+        }
+        let Some(wal) = self.wal.try_lock().map(|wal| wal.clone()) else { return false };
+        wal.is_none_or(|wal| wal.fold_at_exit())
     }
 
     /// The log, if a connection has used it.

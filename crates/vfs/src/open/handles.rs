@@ -76,10 +76,14 @@ impl OpenDatabase {
         }
         self.rollback_log.retire(&self.db)?;
         self.rollback_log.leave_kept_journal(&self.db);
-        // SQLite makes no checkpoint of a file that has lost its name.
-        if let Some(wal) = self.wal().filter(|_| !self.db.has_its_name()) {
-            wal.checkpoint_and_delete(&self.db)?;
-            self.reset_wal();
+        match self.wal() {
+            Some(wal) if self.db.has_its_name() => wal.leave_as_pages(&self.db)?,
+            // SQLite makes no checkpoint of a file that has lost its name.
+            Some(wal) => {
+                wal.checkpoint_and_delete(&self.db)?;
+                self.reset_wal();
+            }
+            None => {}
         }
         if self.is_multi_process() {
             sharing::last_closed(self);

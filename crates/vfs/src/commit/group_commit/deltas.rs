@@ -68,17 +68,20 @@ impl GroupCommit {
         self.busy_writer().has_deltas()
     }
 
-    /// Materializes the deltas, unless another thread is at work on the logs.
-    pub fn try_fold(&self, pages: CommitPages<'_>) {
+    /// Materializes the deltas, and answers `true`, unless another thread is at work on the logs.
+    pub fn try_fold(&self, pages: CommitPages<'_>) -> bool {
         let (Some(mut writer), Some(frames)) = (self.writer.try_lock(), pages.frames.try_read()) else {
-            return;
+            return false;
         };
-        let flies = self.queue.try_lock().is_none_or(|queue| queue.syncs.has_groups());
-        let Some(ahead) = self.ahead.try_lock().map(|mut ahead| ahead.take()) else { return };
-        if !flies && self.latch.reason().is_none() {
+        if self.queue.try_lock().is_none_or(|queue| queue.syncs.has_groups()) {
+            return false;
+        }
+        let Some(ahead) = self.ahead.try_lock().map(|mut ahead| ahead.take()) else { return false };
+        if self.latch.reason().is_none() {
             // A failure leaves the deltas to the next open.
             let _ = writer.fold_behind(ahead, &frames, pages.data);
         }
+        true
     }
 
     /// True when the data file is to be completed, so that deltas can begin.

@@ -154,6 +154,15 @@ impl GroupCommit {
         })
     }
 
+    /// Removes the commit log where nothing waits in it. A commit that comes meanwhile goes as pages.
+    pub fn delete_commit_log(&self) -> Result<()> {
+        let mut writer = self.writer();
+        if writer.commit_log.is_empty() {
+            writer.commit_log.delete()?;
+        }
+        Ok(())
+    }
+
     /// Ends the generation of the logs by `end`, which leaves nothing in them that counts.
     fn end_generation(
         &self,

@@ -434,9 +434,21 @@ impl Wal {
         self.commits.has_deltas()
     }
 
-    /// Materializes the deltas without waiting for anybody, when the process exits.
-    pub fn fold_at_exit(&self) {
-        self.commits.try_fold(self.pages());
+    /// Materializes the deltas when the process exits, without waiting for anybody; `false` where another thread is at work on the logs.
+    pub fn fold_at_exit(&self) -> bool {
+        self.commits.try_fold(self.pages())
+    }
+
+    /// Leaves all commits in the redo log, which any program reads, and no commit log, when the last connection has closed and SQLite
+    /// has made no checkpoint. It makes none where two connections close at once, and each meets the lock of the other.
+    pub(crate) fn leave_as_pages(&self, db: &Db) -> Result<()> {
+        let replays = self.replaying.load(Ordering::Acquire);
+        if replays || self.commits.logged() >= self.frames.read().committed() {
+            return Ok(());
+        }
+        // What waits in the commit log is durable before that is retired, in any case.
+        self.log(db, Durability::Buffered)?;
+        self.commits.delete_commit_log()
     }
 
     /// Removes the log, whose pages are all in the database file, or keeps it, void, for the next opening.

@@ -163,6 +163,8 @@ impl Served {
                 break;
             }
         }
+        // The last connection to close completes the files: the end of the process waits for that.
+        let _call = database.group_end().begin_call();
         self.end();
     }
 
