@@ -120,7 +120,7 @@ pub const ALL: &[Experiment] = &[
         name: "members",
         description: "1, 2, 4 and 8 processes that write: as a group with one owner, beside one another, on stock SQLite",
         measures: false,
-        flags: &[Flag::Case],
+        flags: &[Flag::Seconds, Flag::Case],
         run: members::run,
     },
     Experiment {

@@ -2,7 +2,7 @@
 //!
 //! Processes commit for a while (`--seconds`), each as fast as it can, with a connection of its own and the busy timeout of common drivers
 //! (5 s). All begin at once, when the last of them has opened the database. The sides take turns. After each round stock SQLite
-//! looks for every acknowledged commit. Commits are synced, but for those of `normal`: WAL mode with `synchronous=NORMAL`.
+//! looks for every acknowledged commit; the files of a round that goes wrong are kept. Commits are synced, but for those of `normal`: WAL mode with `synchronous=NORMAL`.
 //!
 //! `member-kills` ends a random process by SIGKILL at random moments, the owner among them, and begins another one in its place. In half of
 //! the lives stock SQLite comes and looks meanwhile (`--case wal`, `wal_stranger`, `delete`, `delete_stranger`, `normal`, `normal_stranger`). The files of a life that goes
@@ -142,7 +142,11 @@ fn round(parent: &Path, mode: &'static str, count: i64, side: Side, time: Durati
     }
     let wrong = look(directory, 0..count, Side::Stock)?;
     if let Some(wrong) = wrong {
-        return Err(Error::Wrong(format!("{mode}, {count} processes: {wrong}")));
+        let (side, kept) = (side.name(), scratch.keep());
+        return Err(Error::Wrong(format!(
+            "{mode}, {count} processes, {side}: {wrong}; the files are in {}",
+            kept.display()
+        )));
     }
     let mut round = Round { commits: Vec::new(), p999_ms: 0.0, longest_ms: 0.0, failed: 0.0, calls: 0.0 };
     for writer in 0..count {
