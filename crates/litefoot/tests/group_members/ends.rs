@@ -1,6 +1,7 @@
 //! Members and owners that are killed, stopped, or end: what was acknowledged is there, and the others go on.
 
-use crate::kit::{MODES, Process, acknowledged, check, count, create, open, signal};
+use crate::KEEPS_LOG;
+use crate::kit::{MODES, Process, acknowledged, check, count, create, open, signal, with_options};
 use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot::{Options, Vfs, clear_last_error, last_error};
 use litefoot_sim::Random;
@@ -273,6 +274,41 @@ fn a_group_whose_processes_end_in_order_leaves_the_database_file_alone_and_compl
             std::fs::copy(&path, &copy).unwrap();
             assert_eq!(count(&Connection::open(copy).unwrap()), 2, "{mode}");
         }
+    }
+}
+
+/// SQLite makes no checkpoint where connections are closed at once: each meets the locks of the others. Here it never does.
+#[test]
+#[ignore = "processes that die beside others: cargo xtask members"]
+fn a_group_that_ends_without_a_checkpoint_leaves_its_commits_to_stock_sqlite() {
+    for first_to_end in [Some(0), Some(1), None] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, vfs, db) = create(&directory, "wal");
+        drop((db, vfs));
+        let mut processes = [1, 2].map(|writer| {
+            let mut command = with_options("sharing=group&commit_log=deltas");
+            command.env(KEEPS_LOG, "1");
+            Process::start_by(command, "obey", &path, writer)
+        });
+        for n in 0..50 {
+            for (writer, process) in processes.iter_mut().enumerate() {
+                process.run(&format!("INSERT INTO t VALUES({writer}, {n}, 'a')"));
+            }
+        }
+        if let Some(first) = first_to_end {
+            processes[first].end_input();
+            assert!(processes[first].child.wait().unwrap().success());
+        }
+        processes.iter_mut().for_each(Process::end_input);
+        processes.into_iter().for_each(Process::end);
+        // What any other program finds.
+        let copy = directory.path().join("copy.db");
+        for suffix in ["", "-wal"] {
+            let name = |path: &std::path::Path| format!("{}{suffix}", path.display());
+            std::fs::copy(name(&path), name(&copy)).unwrap();
+        }
+        assert_eq!(count(&Connection::open(copy).unwrap()), 100, "{first_to_end:?}");
+        assert_eq!(count(&open(&path).1), 100, "{first_to_end:?}");
     }
 }
 
