@@ -29,14 +29,16 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-use crate::file::{DeviceError, File, FileKind, Medium, OpenMode, Result, SyncLatch, parent_directory};
+use crate::file::{
+    DeviceError, File, FileKind, Medium, OpenMode, Operation, Result, SyncLatch, parent_directory,
+};
 use crate::log_file::{Durability, Flush, InUse, Unsynced, read_up_to, space};
 use crate::wal_file::format::Origin;
 use crate::wal_file::origin::DataFile;
 use format::{ALIGNMENT, BLOCK_BYTES, HEADER_BYTES, Header, RECORD_HEADER_BYTES, record_bytes};
 pub use format::{Base, DeltaBase, StatementBase, Writer};
 pub use look::base_at;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -247,7 +249,13 @@ impl CommitLog {
 
     /// Appends records, into room that was made before.
     pub fn append(&mut self, records: &[Record], durability: Durability) -> Result<()> {
-        let (Some(header), Some(file)) = (self.header, self.file.clone()) else { return Ok(()) };
+        let (Some(header), Some(file)) = (self.header, self.file.clone()) else {
+            if records.is_empty() {
+                return Ok(());
+            }
+            let nowhere = io::Error::other("it is not open, or no generation has begun");
+            return Err(DeviceError::new(Operation::Write, &self.path, nowhere));
+        };
         self.latch.check(&self.path)?;
         if self.retirement_unsynced && !self.header_written {
             self.sync()?;
@@ -377,7 +385,7 @@ impl CommitLog {
 
     /// Removes the file, for good.
     pub fn delete(&mut self) -> Result<()> {
-        if let Some(file) = self.file.take() {
+        if let Some(file) = &self.file {
             // Where the name is another file's, that is another database's.
             if self.medium.identity(&self.path)? == Some(file.id()) {
                 self.medium.delete(&self.path)?;

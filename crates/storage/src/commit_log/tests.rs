@@ -57,6 +57,10 @@ fn records_are_there_after_reopening_until_they_are_retired() {
     assert_eq!(log.records().unwrap(), [record(9)], "records of an older generation came back");
     log.delete().unwrap();
     assert!(medium.info(Path::new(PATH)).unwrap().is_none());
+    // Who counts on room that has gone with the file is told.
+    log.begin(base(7));
+    log.append(&[], Durability::Durable).unwrap();
+    log.append(&[record(1)], Durability::Durable).unwrap_err();
 }
 
 /// Found by fuzzing: what was appended behind such a record lay where no record begins.

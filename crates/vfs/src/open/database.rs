@@ -421,6 +421,11 @@ impl Drop for OpenDatabase {
         }
         // Before the file is anybody else's.
         tier.iter().for_each(Tier::close);
+        if self.db.shared().was_owned()
+            && let Some(wal) = self.wal()
+        {
+            wal.remove_left_commit_log();
+        }
         // A forked child must not drop the lock that its parent holds on the shared file description.
         if tier.is_some() || self.db.shared().was_owned() {
             // An heir counts on the lock.

@@ -154,8 +154,8 @@ impl GroupCommit {
         })
     }
 
-    /// Removes the commit log where nothing waits in it. A commit that comes meanwhile goes as pages.
-    pub fn delete_commit_log(&self) -> Result<()> {
+    /// Removes the commit log where nothing waits in it. Nobody commits any more: whoever did would count on the file.
+    pub fn delete_empty_commit_log(&self) -> Result<()> {
         let mut writer = self.writer();
         if writer.commit_log.is_empty() {
             writer.commit_log.delete()?;

@@ -76,6 +76,8 @@ pub struct Wal {
     replaying: AtomicBool,
     /// The transaction that was replayed last, until it is compared with the logged one.
     replayed: Mutex<Option<Transaction>>,
+    /// True once a last close has left everything in the redo log ([`Wal::leave_as_pages`]).
+    has_left_pages: AtomicBool,
     flusher: Flusher,
     checkpoint_trigger: CheckpointTrigger,
     spilling: WalSpilling,
@@ -127,6 +129,7 @@ impl Wal {
             schema: AtomicU32::new(0),
             replaying: AtomicBool::new(false),
             replayed: Mutex::default(),
+            has_left_pages: AtomicBool::new(false),
             flusher: Flusher::default(),
             checkpoint_trigger: CheckpointTrigger::default(),
             spilling: WalSpilling::default(),
@@ -439,8 +442,8 @@ impl Wal {
         self.commits.try_fold(self.pages())
     }
 
-    /// Leaves all commits in the redo log, which any program reads, and no commit log, when the last connection has closed and SQLite
-    /// has made no checkpoint. It makes none where two connections close at once, and each meets the lock of the other.
+    /// Leaves all commits in the redo log, which any program reads, when the last connection has closed and SQLite has made no checkpoint. It makes
+    /// none where two connections close at once, and each meets the lock of the other. Another connection may be opened meanwhile, and commit.
     pub(crate) fn leave_as_pages(&self, db: &Db) -> Result<()> {
         let replays = self.replaying.load(Ordering::Acquire);
         if replays || self.commits.logged() >= self.frames.read().committed() {
@@ -448,7 +451,15 @@ impl Wal {
         }
         // What waits in the commit log is durable before that is retired, in any case.
         self.log(db, Durability::Buffered)?;
-        self.commits.delete_commit_log()
+        self.has_left_pages.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Removes the commit log where a last close has left nothing in it. Nobody can commit any more. A failure leaves a file that is void.
+    pub(crate) fn remove_left_commit_log(&self) {
+        if self.has_left_pages.load(Ordering::Acquire) {
+            let _ = self.commits.delete_empty_commit_log();
+        }
     }
 
     /// Removes the log, whose pages are all in the database file, or keeps it, void, for the next opening.

@@ -168,7 +168,7 @@ fn whoever_materializes_takes_what_is_ahead() {
     let ways: [(&str, Materialize); 3] = [
         ("a commit as pages", Run::materialize),
         ("an early write", |run| run.logs.group.before_early_write(run.logs.pages()).unwrap()),
-        ("the process exits", |run| run.logs.group.try_fold(run.logs.pages())),
+        ("the process exits", |run| assert!(run.logs.group.try_fold(run.logs.pages()))),
     ];
     for (what, materialize) in ways {
         let mut run = Run::new(&SimMedium::new());
