@@ -104,7 +104,7 @@ impl VfsBuilder {
         self
     }
 
-    /// Registers the VFS.
+    /// Registers the VFS. SQLite finds the one that was registered last under a name.
     ///
     /// # Errors
     /// When the linked SQLite cannot be used or the name is not valid.

@@ -8,6 +8,7 @@ use litefoot::rusqlite::{Connection, ffi};
 use litefoot::{CommitLogForm, Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
+use litefoot_testkit::sqlite::vfs_name;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::HookedMedium;
@@ -21,7 +22,6 @@ struct Watched {
 
 impl Watched {
     fn new(setup: &str) -> Watched {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         let written = Arc::new(AtomicU64::new(0));
         let (count, thread) = (written.clone(), std::thread::current().id());
         let hook = move |kind: FileKind, is_durable: bool| {
@@ -30,10 +30,13 @@ impl Watched {
             }
         };
         let medium = HookedMedium { medium: SimMedium::new(), hook: Arc::new(hook) };
-        let name = format!("auto-checkpoint-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         // Where deltas are to begin, the checkpointer completes the data file before.
         let options = Options { commit_log: CommitLogForm::Pages, ..Options::default() };
-        let vfs = Vfs::builder(name).medium(Arc::new(medium)).options(options).register().unwrap();
+        let vfs = Vfs::builder(vfs_name("auto-checkpoint"))
+            .medium(Arc::new(medium))
+            .options(options)
+            .register()
+            .unwrap();
         let db = vfs.open("/app.db").unwrap();
         db.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE t(v)").unwrap();
         db.execute_batch(setup).unwrap();

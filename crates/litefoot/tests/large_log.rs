@@ -7,7 +7,7 @@ use litefoot::rusqlite::config::DbConfig;
 use litefoot::{Options, Vfs};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::FileKind;
-use litefoot_testkit::sqlite::metric_or_zero;
+use litefoot_testkit::sqlite::{metric_or_zero, vfs_name};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use std::sync::Arc;
 const TRANSACTIONS: i64 = 60;
 const ROWS: i64 = 12;
 
-fn open(name: &str, medium: &SimMedium, pass_through: bool) -> (Vfs, Connection) {
+fn open(medium: &SimMedium, pass_through: bool) -> (Vfs, Connection) {
     let mut options = Options::default();
     options.set_list("write_buffer_size=64K").unwrap();
-    let builder = Vfs::builder(name).medium(Arc::new(medium.clone())).options(options);
+    let builder = Vfs::builder(vfs_name("large-log")).medium(Arc::new(medium.clone())).options(options);
     let vfs = builder.pass_through(pass_through).register().unwrap();
     let db = vfs.open("/app.db").unwrap();
     (vfs, db)
@@ -27,7 +27,7 @@ fn open(name: &str, medium: &SimMedium, pass_through: bool) -> (Vfs, Connection)
 /// A database with a log of some megabytes, whose last frames nobody has synced.
 fn left_by_stock(transactions: i64) -> SimMedium {
     let medium = SimMedium::new();
-    let (_vfs, db) = open("large-log-stock", &medium, true);
+    let (_vfs, db) = open(&medium, true);
     db.execute_batch(&format!(
         "PRAGMA journal_mode=wal; PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=NORMAL;
          CREATE TABLE t(id INTEGER PRIMARY KEY, v, filler);
@@ -65,12 +65,12 @@ fn its_pages_go_to_the_database_and_not_into_memory() {
         let medium = left_by_stock(transactions);
         let before = log_bytes(&medium);
         assert!(before > if goes_home { 1 << 20 } else { 40_000 }, "{before}");
-        let (_vfs, db) = open("large-log", &medium, false);
+        let (_vfs, db) = open(&medium, false);
         assert_eq!(value(&db), Some(transactions));
         assert_eq!(log_bytes(&medium) == before, !goes_home, "{transactions}");
         assert_eq!(metric_or_zero(&db, "spilled_bytes"), 0);
         db.execute("UPDATE t SET v = v + 1", []).unwrap();
-        let (_stock, other) = open("large-log-beside", &medium.copy(), true);
+        let (_stock, other) = open(&medium.copy(), true);
         assert_eq!(value(&other), Some(transactions + 1));
     }
 }
@@ -80,13 +80,13 @@ fn survives(faults: Faults) -> bool {
     let medium = left_by_stock(TRANSACTIONS);
     let before = medium.operations();
     medium.set_faults(faults);
-    let (_vfs, db) = open("large-log", &medium, false);
+    let (_vfs, db) = open(&medium, false);
     assert_eq!(value(&db), Some(TRANSACTIONS));
     let mut random = Random::new(3);
     let mut images = medium.cuts(before..=medium.operations(), 6, &mut random);
     images.all(|(point, image)| {
         [true, false].into_iter().all(|pass_through| {
-            let (_vfs, db) = open("large-log-cut", &image.copy(), pass_through);
+            let (_vfs, db) = open(&image.copy(), pass_through);
             let found = value(&db);
             // Once it was read, it stays.
             let is_done = point == medium.operations();

@@ -9,7 +9,7 @@ use litefoot_sim::SimMedium;
 use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
 use litefoot_testkit::process::{output_of, own_process};
-use litefoot_testkit::sqlite::{metric_or_zero, stock};
+use litefoot_testkit::sqlite::{metric_or_zero, stock, vfs_name};
 use std::sync::Arc;
 
 const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
@@ -174,7 +174,7 @@ fn close_without_a_checkpoint(vfs: &Vfs, path: &str, form: &str) {
 fn with_form(form: &str, medium: Arc<dyn Medium>) -> Vfs {
     let mut options = Options::default();
     options.set("commit_log", form).unwrap();
-    Vfs::builder(format!("leaving-{form}")).medium(medium).options(options).register().unwrap()
+    Vfs::builder(vfs_name("leaving-form")).medium(medium).options(options).register().unwrap()
 }
 
 #[test]

@@ -7,11 +7,10 @@
 use litefoot::rusqlite::Connection;
 use litefoot::{Options, Vfs};
 use litefoot_testkit::files::copy_as_a_crash_leaves;
-use litefoot_testkit::sqlite::{metric_or_zero, stock};
+use litefoot_testkit::sqlite::{metric_or_zero, stock, vfs_name};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -47,9 +46,7 @@ fn is_sound(db: &Connection) -> bool {
 
 /// A VFS of a name of its own: a connection of litefoot's own finds its database by that.
 fn register(options: &Options) -> Vfs {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("renamed-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).options(options.clone()).register().unwrap()
+    Vfs::builder(vfs_name("renamed")).options(options.clone()).register().unwrap()
 }
 
 /// A database that is open, with logs beside it.

@@ -8,22 +8,17 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::{Faults, Random, SimMedium, SyncSite};
 use litefoot_storage::file::{FileKind, Medium as _, OpenMode};
 use litefoot_storage::rollback_journal::MAGIC;
+use litefoot_testkit::sqlite::vfs_name;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-fn name() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("states-{}", NEXT.fetch_add(1, Ordering::Relaxed))
-}
 
 /// The application's VFS, and that of another process.
 fn on(medium: &SimMedium) -> (Vfs, Vfs) {
     let there = || Arc::new(medium.clone());
-    let ours = Vfs::builder(name()).medium(there()).register().unwrap();
-    (ours, Vfs::builder(name()).medium(there()).pass_through(true).register().unwrap())
+    let ours = Vfs::builder(vfs_name("states")).medium(there()).register().unwrap();
+    (ours, Vfs::builder(vfs_name("states")).medium(there()).pass_through(true).register().unwrap())
 }
 
 fn rows(db: &Connection) -> rusqlite::Result<i64> {
@@ -145,7 +140,7 @@ fn a_transaction_by_another_name_of_the_file_ends_as_any_other() {
     for (mode, is_visited) in [("delete", false), ("delete", true), ("truncate", true), ("persist", true)] {
         let directory = tempfile::tempdir().unwrap();
         let (path, link) = (directory.path().join("app.db"), directory.path().join("link.db"));
-        let vfs = Vfs::builder(name()).register().unwrap();
+        let vfs = Vfs::builder(vfs_name("states")).register().unwrap();
         let db = vfs.open(&path).unwrap();
         db.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE t(v)")).unwrap();
         fs::hard_link(&path, &link).unwrap();
@@ -183,7 +178,7 @@ fn a_database_that_is_read_past_the_systems_cache_is_shared_like_any_other() {
         let path = directory.path().join("app.db");
         let mut options = Options::default();
         options.set("direct_io", "on").unwrap();
-        let vfs = Vfs::builder(name()).options(options).register().unwrap();
+        let vfs = Vfs::builder(vfs_name("states")).options(options).register().unwrap();
         let db = vfs.open(&path).unwrap();
         db.execute_batch(&format!("PRAGMA journal_mode={mode}; CREATE TABLE t(v)")).unwrap();
         insert(&db, 20);
@@ -226,7 +221,7 @@ fn a_user_who_does_not_own_the_file_keeps_nobody_out() {
             // Of this thread alone, which ends.
             // SAFETY: changes the user of this thread.
             unsafe { libc::syscall(libc::SYS_setresuid, -1, 65_534, -1) };
-            let vfs = Vfs::builder(name()).register().unwrap();
+            let vfs = Vfs::builder(vfs_name("states")).register().unwrap();
             let [db, other] = [vfs.open(&theirs).unwrap(), vfs.open(&theirs).unwrap()];
             insert(&db, 3);
             let visitor = stock(&theirs).unwrap();
@@ -243,7 +238,7 @@ fn a_user_who_does_not_own_the_file_keeps_nobody_out() {
             let mut options = Options::default();
             options.set("sharing", "exclusive").unwrap();
             drop((db, other));
-            let vfs = Vfs::builder(name()).options(options).register().unwrap();
+            let vfs = Vfs::builder(vfs_name("states")).options(options).register().unwrap();
             let db = vfs.open(&theirs).unwrap();
             insert(&db, 1);
             assert!(vfs.databases()[0].is_owned() && rows(&stock(&theirs).unwrap()).is_err(), "{mode}");

@@ -6,21 +6,18 @@ use litefoot::rusqlite::Connection;
 use litefoot::rusqlite::config::DbConfig;
 use litefoot::{Options, Vfs};
 use litefoot_sim::{Random, SimMedium};
-use litefoot_testkit::sqlite::metric_or_zero;
+use litefoot_testkit::sqlite::{metric_or_zero, vfs_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Rows of the table that the model knows.
 type Rows = BTreeMap<i64, i64>;
 
 fn vfs(medium: &SimMedium, options: &str) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut list = Options::default();
     list.set_list(options).unwrap();
-    let name = format!("superseded-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(Arc::new(medium.clone())).options(list).register().unwrap()
+    Vfs::builder(vfs_name("superseded")).medium(Arc::new(medium.clone())).options(list).register().unwrap()
 }
 
 /// A connection with a small cache, so that it reads the log, and writes to it before a commit.

@@ -1,9 +1,17 @@
-//! Questions to a connection, connections of stock SQLite, and its source.
+//! Questions to a connection, connections of stock SQLite, names of VFSes, and the source of SQLite.
 
 use crate::process::{output_of, stdout_of};
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A name for a VFS that no other test of this process has. Two tests with one name would open each other's files: SQLite
+/// finds the VFS that was registered last.
+pub fn vfs_name(test: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{test}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
 
 /// A connection of SQLite's own VFS.
 pub fn stock(path: &Path) -> Connection {

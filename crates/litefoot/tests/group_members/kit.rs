@@ -4,12 +4,11 @@ use crate::shim::{Kind, over};
 use crate::slow_device::device;
 use litefoot::rusqlite::{Connection, OpenFlags};
 use litefoot::{Options, Vfs};
-use litefoot_testkit::sqlite::metric_or_zero;
+use litefoot_testkit::sqlite::{metric_or_zero, vfs_name};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
@@ -21,10 +20,7 @@ pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
 pub(crate) fn open_with(path: &Path, list: &str) -> (Vfs, Connection) {
     let mut options = Options::default();
     options.set_list(list).unwrap();
-    // Another test would take the place of a VFS of this name, and drop it: then no member of this process finds its next owner.
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("members-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let builder = Vfs::builder(name).options(options);
+    let builder = Vfs::builder(vfs_name("members")).options(options);
     let builder = match device() {
         Some(device) => builder.medium(device),
         None => builder,

@@ -4,9 +4,9 @@ use litefoot::rusqlite::{Connection, Result};
 use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::Medium;
+use litefoot_testkit::sqlite::vfs_name;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// SQLite keeps next to nothing of a transaction to itself.
 pub const SMALL_CACHE: &str = "PRAGMA cache_size=10; PRAGMA cache_spill=10";
@@ -17,11 +17,9 @@ pub fn vfs(medium: &SimMedium, options: &str) -> Vfs {
 }
 
 pub fn vfs_on(medium: Arc<dyn Medium>, options: &str) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut list = Options::default();
     list.set_list(options).unwrap();
-    let name = format!("large-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(medium).options(list).register().unwrap()
+    Vfs::builder(vfs_name("large")).medium(medium).options(list).register().unwrap()
 }
 
 /// A database, and the VFS that it is open through.

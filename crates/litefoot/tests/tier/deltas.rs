@@ -8,9 +8,7 @@ const ELSEWHERE: &str =
     "file:/db/app.db?tier=/fast/app.tier&tier_size=256k&commit_log_path=/logs/app.commits";
 
 fn vfs(medium: &SimMedium) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("tier-deltas-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(Arc::new(medium.clone())).register().unwrap()
+    Vfs::builder(vfs_name("tier-deltas")).medium(Arc::new(medium.clone())).register().unwrap()
 }
 
 /// A marked database in WAL mode with 40 rows, all of them in the file; it stays open.

@@ -17,10 +17,9 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_sim::{Faults, Random};
 use litefoot_storage::file::{FileKind, Medium, Operation};
-use litefoot_testkit::sqlite::metric;
+use litefoot_testkit::sqlite::{metric, vfs_name};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const PLAIN: &str = "/db/app.db";
 const DEVICE: &str = "/fast/app.tier";
@@ -30,9 +29,7 @@ const MODES: [&str; 2] = ["delete", "wal"];
 type Files = Vec<(PathBuf, FileKind, Vec<u8>)>;
 
 fn vfs(medium: &SimMedium) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("tier-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name)
+    Vfs::builder(vfs_name("tier"))
         .medium(Arc::new(medium.clone()))
         .options(Options { commit_log: litefoot::CommitLogForm::Statements, ..Options::default() })
         .register()

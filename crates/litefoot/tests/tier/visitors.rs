@@ -4,17 +4,21 @@ use super::*;
 use litefoot::CommitLogForm;
 
 fn with(medium: &SimMedium, commit_log: CommitLogForm) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("tier-visited-{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let options = Options { commit_log, ..Options::default() };
-    Vfs::builder(name).medium(Arc::new(medium.clone())).options(options).register().unwrap()
+    Vfs::builder(vfs_name("tier-visited"))
+        .medium(Arc::new(medium.clone()))
+        .options(options)
+        .register()
+        .unwrap()
 }
 
 /// Another program, on stock SQLite.
 fn visitors(medium: &SimMedium) -> Vfs {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("tier-visitor-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    Vfs::builder(name).medium(Arc::new(medium.clone())).pass_through(true).register().unwrap()
+    Vfs::builder(vfs_name("tier-visitor"))
+        .medium(Arc::new(medium.clone()))
+        .pass_through(true)
+        .register()
+        .unwrap()
 }
 
 fn open(vfs: &Vfs, mode: &str) -> Connection {
