@@ -6,6 +6,7 @@ use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot::{Options, Vfs, clear_last_error, last_error};
 use litefoot_sim::Random;
 use litefoot_testkit::sqlite::metric_or_zero;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -335,5 +336,41 @@ fn nobody_is_refused_because_of_a_member_that_has_died() {
             let written = db.execute_batch("UPDATE sums SET n = n");
             assert!(written.is_ok(), "{mode}, {n}: {written:?}");
         }
+    }
+}
+
+/// Lets a process have no more open files than so many, and answers how many it might have.
+fn limit_open_files(process: &Process, most: libc::rlim_t) -> libc::rlim_t {
+    let (pid, mut former) = (process.child.id() as libc::pid_t, libc::rlimit { rlim_cur: 0, rlim_max: 0 });
+    // SAFETY: a process of this test's own, and structures that outlive the calls.
+    let results = unsafe {
+        let asked = libc::prlimit(pid, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut former);
+        let limit = libc::rlimit { rlim_cur: most, ..former };
+        [asked, libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())]
+    };
+    assert_eq!(results, [0, 0]);
+    former.rlim_cur
+}
+
+#[test]
+fn an_owner_that_has_no_descriptor_for_a_moment_takes_members_behind_that() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, vfs, db) = create(&directory, "delete");
+    drop((db, vfs));
+    let owner = Process::start("obey", &path, 1);
+    let mut member = Process::start("obey", &path, 2);
+    member.run("INSERT INTO t VALUES(2, 0, 'a')");
+    let most = limit_open_files(&owner, 0);
+    let program = Command::new(std::env::current_exe().unwrap());
+    let mut late = Process::begin_by(program, "obey", &path, 3);
+    std::thread::sleep(Duration::from_millis(500));
+    limit_open_files(&owner, most);
+    late.await_line("ready");
+    late.run("INSERT INTO t VALUES(3, 0, 'a')");
+    // The system had a descriptor for one of them before.
+    let last = Process::start("obey", &path, 4);
+    assert!(owner.has_open(&path) && !late.has_open(&path) && !last.has_open(&path), "they are members");
+    for process in [last, late, member, owner] {
+        process.end();
     }
 }

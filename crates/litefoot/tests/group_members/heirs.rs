@@ -203,6 +203,20 @@ fn nobody_has_the_database_while_a_transaction_waits_for_its_application() {
     }
 }
 
+/// A connection that goes back to the normal locking mode has its lock still. The owner has noted one commit with that, and not the next.
+#[test]
+fn a_note_of_one_commit_does_not_count_for_the_next() {
+    for round in 0..8 {
+        let mut orphan = Orphan::new("delete");
+        orphan.run(
+            "PRAGMA locking_mode=EXCLUSIVE; INSERT INTO t VALUES(2, 1, 'a'); PRAGMA locking_mode=NORMAL",
+        );
+        orphan.kill_owner();
+        orphan.run("INSERT INTO t VALUES(2, 2, 'b')");
+        ends_with(orphan, ROWS + 2, &format!("round {round}"));
+    }
+}
+
 #[test]
 fn a_transaction_outlives_an_owner_that_exits() {
     for begin in ["BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 1, 'a')", "BEGIN; SELECT count(*) FROM t"] {

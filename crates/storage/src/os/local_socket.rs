@@ -447,6 +447,10 @@ impl LocalSocket {
                 && (*header).cmsg_type == libc::SCM_RIGHTS;
             let descriptor = is_descriptor
                 .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()));
+            if message.msg_flags & libc::MSG_CTRUNC != 0 {
+                // What came with it is lost. The other end does not know that.
+                return Err(io::Error::from_raw_os_error(libc::EMFILE));
+            }
             Ok((count, descriptor))
         }
     }

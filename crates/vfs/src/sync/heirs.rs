@@ -60,7 +60,7 @@ pub(crate) struct Orphan {
     pub since: Since,
     /// The connection, among those of its owner; not 0.
     pub token: u64,
-    /// True if a commit was under way with which all locks are given back.
+    /// True if a commit was under way with which all locks are given back, and which was the first one of its writing.
     pub ends: bool,
 }
 

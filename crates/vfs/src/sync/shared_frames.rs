@@ -9,7 +9,8 @@
 //! ```text
 //! salts      of the log whose frames these are; 0 while there are none
 //! page size  bytes of a page
-//! places     of each frame, from the first on: 0 where it is not here, or the number of its place, from 1 on, below a number of its own
+//! places     of each frame, from the first on: 0 where it is not here, or the number of its place, from 1 on, below a number of its own;
+//!            and one bit where a commit ends with it
 //! pages      place by place
 //! ```
 //!
@@ -41,6 +42,8 @@ const PAGE_BYTES: usize = 128;
 const PLACES: usize = 65536;
 const WORD_BYTES: usize = PLACES + MOST_FRAMES as usize * size_of::<u64>();
 const PAGES: u64 = FRAMES + WORD_BYTES as u64;
+/// The bit of a word for the last frame of a commit. No place has such a number.
+const ENDS_COMMIT: u64 = 1 << 31;
 /// The memory grows by so many bytes of pages.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -77,22 +80,24 @@ impl FrameMemory {
 
     /// Copies the page of a frame of the log with these salts, which counts in the reader's snapshot; `false` where it is not here.
     pub fn read(&self, salts: u64, frame: u32, buf: &mut [u8]) -> bool {
+        self.read_of_commit(salts, frame, buf).is_some()
+    }
+
+    /// The same; answers whether a commit ends with that frame, or `None` where it is not here.
+    pub fn read_of_commit(&self, salts: u64, frame: u32, buf: &mut [u8]) -> Option<bool> {
         let page_bytes = buf.len();
         let is_same_log = || {
             self.number(SALTS).load(Ordering::SeqCst) == salts
                 && self.number(PAGE_BYTES).load(Ordering::SeqCst) == page_bytes as u64
         };
-        let Some(word) = self.word(frame).filter(|_| salts != 0) else { return false };
+        let word = self.word(frame).filter(|_| salts != 0)?;
         let value = word.load(Ordering::SeqCst);
-        let Some(offset) = offset_of(value as u32, page_bytes).filter(|_| is_same_log()) else {
-            return false;
-        };
-        if self.memory.read_at(buf, offset).is_err() {
-            return false;
-        }
+        let offset = offset_of(place_in(value), page_bytes).filter(|_| is_same_log())?;
+        self.memory.read_at(buf, offset).ok()?;
         // What was read is older than what is asked now.
         fence(Ordering::SeqCst);
-        word.load(Ordering::SeqCst) == value && is_same_log()
+        let is_the_same = word.load(Ordering::SeqCst) == value && is_same_log();
+        is_the_same.then_some(value & ENDS_COMMIT != 0)
     }
 }
 
@@ -123,6 +128,11 @@ impl FrameMemory {
         };
         (1..=last).map(&mut page_of).collect()
     }
+}
+
+/// The place that a word of a frame has.
+fn place_in(value: u64) -> u32 {
+    (value & (ENDS_COMMIT - 1)) as u32
 }
 
 /// Where the page of a place lies.
@@ -182,7 +192,7 @@ impl SharedFrames {
     }
 
     /// A frame has that page from now on. It does not count yet.
-    pub fn put(&mut self, frame: u32, page: &[u8]) {
+    pub fn put(&mut self, frame: u32, page: &[u8], ends_commit: bool) {
         self.remove(frame);
         if page.len() != self.page_bytes || self.there.word(frame).is_none() {
             return;
@@ -194,7 +204,8 @@ impl SharedFrames {
         }
         self.count = self.count.wrapping_add(1);
         if let Some(word) = self.there.word(frame) {
-            word.store(u64::from(self.count) << 32 | u64::from(place), Ordering::SeqCst);
+            let ends = if ends_commit { ENDS_COMMIT } else { 0 };
+            word.store(u64::from(self.count) << 32 | ends | u64::from(place), Ordering::SeqCst);
             self.used = self.used.max(frame);
         }
         self.account();
@@ -223,7 +234,7 @@ impl SharedFrames {
     pub fn remove(&mut self, frame: u32) {
         let value = self.there.word(frame).map_or(0, |word| word.swap(0, Ordering::SeqCst));
         if value != 0 {
-            self.free.push(value as u32);
+            self.free.push(place_in(value));
             self.account();
         }
     }
@@ -287,10 +298,10 @@ mod tests {
     fn a_member_reads_what_is_here_of_the_same_log() {
         let (mut owners, members) = frames(1 << 20);
         for frame in [1, 2, 3, MOST_FRAMES] {
-            owners.put(frame, &[frame as u8 | 1; PAGE]);
+            owners.put(frame, &[frame as u8 | 1; PAGE], false);
         }
-        owners.put(MOST_FRAMES + 1, &[9; PAGE]);
-        owners.put(4, &[9; 2 * PAGE]);
+        owners.put(MOST_FRAMES + 1, &[9; PAGE], false);
+        owners.put(4, &[9; 2 * PAGE], false);
         let cases = [
             (1, Some(1)),
             (2, Some(3)),
@@ -306,14 +317,16 @@ mod tests {
         }
         assert_eq!(read(&members, SALTS_OF_TEST + 1, 1), None, "another log");
         assert!(!members.read(SALTS_OF_TEST, 1, &mut [0; 2 * PAGE]), "pages of another size");
-        owners.put(1, &[8; PAGE]);
+        owners.put(1, &[8; PAGE], true);
+        let ends = |frame| members.read_of_commit(SALTS_OF_TEST, frame, &mut [0; PAGE]);
+        assert_eq!([1, 2, 4].map(ends), [Some(true), Some(false), None], "the end of a commit");
         owners.remove(2);
         assert_eq!([1, 2].map(|frame| read(&members, SALTS_OF_TEST, frame)), [Some(8), None]);
         owners.begin(SALTS_OF_TEST, PAGE);
         assert_eq!(read(&members, SALTS_OF_TEST, 1), Some(8), "the log is the same");
         owners.begin(SALTS_OF_TEST + 1, PAGE);
         assert_eq!([0, 1].map(|more| read(&members, SALTS_OF_TEST + more, 1)), [None; 2]);
-        owners.put(3, &[5; PAGE]);
+        owners.put(3, &[5; PAGE], false);
         assert_eq!([1, 3].map(|frame| read(&members, SALTS_OF_TEST + 1, frame)), [None, Some(5)]);
         drop(owners);
         assert_eq!(read(&members, SALTS_OF_TEST + 1, 3), None);
@@ -324,19 +337,19 @@ mod tests {
     fn places_are_used_again_and_no_more_memory_is_taken_than_is_reserved() {
         let (mut owners, members) = frames(3 * PAGE);
         for frame in 1..=4 {
-            owners.put(frame, &[frame as u8; PAGE]);
+            owners.put(frame, &[frame as u8; PAGE], false);
         }
         let here = |members: &FrameMemory| {
             (1..=6).filter_map(|frame| read(members, SALTS_OF_TEST, frame)).collect::<Vec<_>>()
         };
         assert_eq!((here(&members), owners.bytes()), (vec![1, 2, 3], 3 * PAGE));
         owners.remove(2);
-        owners.put(5, &[5; PAGE]);
-        owners.put(6, &[6; PAGE]);
+        owners.put(5, &[5; PAGE], false);
+        owners.put(6, &[6; PAGE], false);
         assert_eq!((here(&members), owners.places), (vec![1, 3, 5], 3));
         let word = |owners: &SharedFrames| owners.there.word(5).unwrap().load(Ordering::SeqCst);
         let before = word(&owners);
-        owners.put(5, &[7; PAGE]);
+        owners.put(5, &[7; PAGE], false);
         assert_ne!(word(&owners), before, "whoever reads the page before finds that it has gone");
         assert_eq!((here(&members), owners.bytes()), (vec![1, 3, 7], 3 * PAGE));
         owners.clear();
@@ -365,10 +378,10 @@ mod tests {
             });
             for round in 0..20_000_u32 {
                 let frame = 1 + round * 5 % 8;
-                owners.put(frame, &[frame as u8; PAGE]);
+                owners.put(frame, &[frame as u8; PAGE], false);
                 owners.remove(1 + round * 3 % 8);
             }
-            (1..=8).for_each(|frame| owners.put(frame, &[frame as u8; PAGE]));
+            (1..=8).for_each(|frame| owners.put(frame, &[frame as u8; PAGE], false));
             is_over.store(true, Ordering::Relaxed);
             reader.join().unwrap();
         });

@@ -116,6 +116,33 @@ fn closing_lets_those_who_wait_go_on() {
     });
 }
 
+/// The system drops a descriptor for which a process has no number. Whoever believes to have received all would go on without it.
+#[test]
+fn a_descriptor_that_is_lost_is_an_error() {
+    let name = name("lost");
+    let listener = LocalListener::bind(&name).unwrap().unwrap();
+    let here = LocalSocket::connect(&name).unwrap().unwrap();
+    let there = listener.accept().unwrap();
+    let file = tempfile::tempfile().unwrap();
+    here.send(b"file", Some(file.as_fd())).unwrap();
+    here.send(b"file", Some(file.as_fd())).unwrap();
+    // SAFETY: the child makes calls of the system and nothing else, and ends.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none);
+            libc::_exit(i32::from(there.receive(&mut [0; 4]).is_ok()));
+        }
+        let mut status = -1;
+        libc::waitpid(child, &raw mut status, 0);
+        status
+    };
+    assert_eq!(status, 0, "received without its descriptor");
+    let (count, descriptor) = there.receive(&mut [0; 4]).unwrap();
+    assert!(count == 4 && descriptor.is_some(), "the limit was the child's");
+}
+
 #[test]
 fn a_forked_child_does_not_keep_a_stream_open() {
     extern "C" fn nothing() {}

@@ -223,7 +223,12 @@ impl Channel {
                     _ if is_late() => return Err(self.lost()),
                     _ => {}
                 },
-                Ok(false) | Err(_) => return Err(self.lost()),
+                Ok(false) => return Err(self.lost()),
+                // The owner may be there: it must not go on with what was not received.
+                Err(_) => {
+                    self.leave();
+                    return Err(self.lost());
+                }
             }
         }
     }

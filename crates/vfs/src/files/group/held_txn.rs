@@ -203,6 +203,8 @@ pub(super) struct HeldTxn {
     pub is_released: bool,
     /// True if the owner has given EXCLUSIVE.
     pub is_alone: bool,
+    /// True if the connection has committed with the same EXCLUSIVE before: the dead owner's note of a commit may be of that one.
+    pub has_committed: bool,
     /// When the connection had the lock of a reader, for the owner's heirs. EXCLUSIVE is counted where it was given.
     pub since: Since,
     /// The next owner, which has its locks, where the last one has died, and no call has been made since.
@@ -227,6 +229,7 @@ impl HeldTxn {
     pub(super) fn note_alone(&mut self) {
         if !std::mem::replace(&mut self.is_alone, true) {
             self.since.writings += 1;
+            self.has_committed = false;
         }
     }
 

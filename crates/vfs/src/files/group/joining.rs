@@ -51,6 +51,8 @@ const HEIR_BEGINS: Duration = Duration::from_millis(50);
 /// How long a group without members goes on: processes may come and go. And how often it tries to end, where transactions are in the way.
 const LINGER: Duration = Duration::from_secs(2);
 const ATTEMPTS_TO_END: u32 = 30;
+/// The time after which a stream is accepted for which there was no descriptor.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Most connections of members that a process serves.
 const MOST_SERVED: usize = 1000;
 
@@ -320,8 +322,20 @@ pub(super) fn borrow_file(link: &Link, marks: u64) -> Option<(LocalSocket, Owned
 
 /// Accepts members until the database is closed.
 fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase>) {
-    while let Ok(socket) = listener.accept() {
+    loop {
+        let accepted = listener.accept();
         let Some(database) = database.upgrade() else { return };
+        let socket = match accepted {
+            Ok(socket) => socket,
+            // The listener was closed.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => return,
+            // There is no descriptor or no memory just now; those that come wait.
+            Err(_) => {
+                drop(database);
+                std::thread::sleep(ACCEPT_AGAIN);
+                continue;
+            }
+        };
         // One that comes at the end looks for the next owner.
         if !socket.peer().is_ok_and(Peer::is_trusted) || database.group_end().has_begun() || !database.admit()
         {

@@ -215,6 +215,8 @@ impl MemberIndex {
     /// The next owner's wal-index takes the place of the last one's.
     pub(super) fn map_again(&mut self, channel: &Arc<Channel>) -> Result<()> {
         self.has_turn = false;
+        // Nothing is read of the last one's, also where the next one's does not come.
+        (self.memory, self.frames) = (None, None);
         let in_one = regions_per_mapping(self.region_bytes, page_bytes());
         let mut regions = std::mem::take(&mut self.regions);
         let mapped = regions.iter_mut().enumerate().try_for_each(|(number, region)| {

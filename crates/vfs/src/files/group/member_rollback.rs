@@ -269,7 +269,8 @@ impl MemberFile {
         let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let mut committed = pages.commit(&self.channel, flags);
         while committed.is_err() && !self.channel.is_alive() {
-            match link.find_next_owner(&mut txn, releases) {
+            let ends = releases && !txn.has_committed;
+            match link.find_next_owner(&mut txn, ends) {
                 None => break,
                 Some(Orphaned::Committed(channel)) => {
                     self.move_to(channel);
@@ -306,6 +307,7 @@ impl MemberFile {
         pages.end(true);
         txn.is_reserved &= !releases;
         txn.is_released = releases;
+        txn.has_committed = true;
         txn.journal_deleted = false;
         Ok(Held::Done(()))
     }

@@ -5,7 +5,7 @@
 //!    one that has the size of the database.
 //! 2. No more is kept than a member holds of any transaction. One that is larger depends on its owner.
 
-use crate::files::group::wal_state::{Behind, Claim, State, hash_of};
+use crate::files::group::wal_state::{Behind, Claim, Later, State, hash_of};
 use crate::sync::heirs::Place;
 use crate::sync::shared_frames::FrameMemory;
 use crate::sync::wal_index::{SeenLog, salts_of};
@@ -168,12 +168,15 @@ impl OwnFrames {
             return None;
         }
         let mut page = vec![0; log.page_bytes];
-        let mut hash_of_frame = |frame| frames.read(log.salts, frame, &mut page).then(|| hash_of(&page));
+        let mut read_frame = |frame| {
+            let ends_commit = frames.read_of_commit(log.salts, frame, &mut page)?;
+            Some((hash_of(&page), ends_commit))
+        };
         let numbers = frames.pages_of_frames(log.last)?;
         let newest: BTreeMap<u32, u32> = numbers.into_iter().zip(1..).collect();
         let mut hashes = BTreeMap::new();
         for (number, frame) in newest.into_iter().filter(|(number, _)| pages == 0 || *number <= pages) {
-            hashes.insert(number, hash_of_frame(frame)?);
+            hashes.insert(number, read_frame(frame)?.0);
         }
         let base = State { page_bytes: log.page_bytes, pages, hashes };
         let place = Place { salts: log.salts, frame: log.last };
@@ -186,8 +189,11 @@ impl OwnFrames {
         let seen = frames.logs().iter().filter(|seen| seen.salts == log.salts).map(|seen| seen.last).max();
         let until = seen.filter(|_| self.is_published).unwrap_or(last).max(last);
         let numbers = frames.pages_of_frames(until)?.into_iter().zip(1..).skip(last as usize);
-        let later = numbers.map(|(number, frame)| (number, hash_of_frame(frame).unwrap_or(0))).collect();
-        let behind = Behind { place: Place { frame: last, ..place }, state, later };
+        let later = numbers.map(|(number, frame)| {
+            let (hash, ends_commit) = read_frame(frame).unwrap_or_default();
+            Later { number, hash, ends_commit }
+        });
+        let behind = Behind { place: Place { frame: last, ..place }, state, later: later.collect() };
         Some(Claim { place, base, behind: Some(behind) })
     }
 }
@@ -298,8 +304,8 @@ mod tests {
             Owner { memory, frames }
         }
 
-        fn put(&mut self, frame: u32, page: u32, byte: u8) {
-            self.frames.put(frame, &[byte; PAGE]);
+        fn put(&mut self, frame: u32, page: u32, byte: u8, ends_commit: bool) {
+            self.frames.put(frame, &[byte; PAGE], ends_commit);
             self.memory.write_at(&page.to_ne_bytes(), 136 + u64::from(frame - 1) * 4).unwrap();
         }
 
@@ -329,7 +335,7 @@ mod tests {
     fn a_claim_has_the_newest_pages_of_the_snapshot_and_what_others_have_published_since() {
         let mut owner = Owner::new();
         for (frame, page, byte) in [(1, 2, 1), (2, 5, 2), (3, 2, 3)] {
-            owner.put(frame, page, byte);
+            owner.put(frame, page, byte, true);
         }
         let mut own = begun();
         let base =
@@ -341,13 +347,15 @@ mod tests {
         let behind = Behind { place, state: state(3, &[(1, 5), (2, 3)]), later: Vec::new() };
         let claim = Claim { behind: Some(behind.clone()), ..base };
         // A frame that the index has and SQLite has not published is nobody's.
-        owner.put(6, 8, 6);
+        owner.put(6, 8, 6, true);
         owner.publish(7, 7);
         assert_eq!(own.claim(&owner.members()).as_ref(), Some(&claim));
         own.note_published();
-        owner.put(7, 9, 7);
+        owner.put(7, 9, 7, true);
         owner.frames.remove(6);
-        let later = [vec![(8, 0)], hashes(&[(9, 7)])].concat();
+        let later = [(8, 0, false), (9, hash_of(&[7; PAGE]), true)]
+            .map(|(number, hash, ends_commit)| Later { number, hash, ends_commit })
+            .to_vec();
         let behind = Some(Behind { later, ..behind });
         assert_eq!(own.claim(&owner.members()), Some(Claim { behind, ..claim }));
         owner.frames.remove(3);

@@ -230,7 +230,7 @@ mod tests {
         let memory = Arc::new(NamelessMemory::new().unwrap());
         let mut owners = SharedFrames::new(memory.clone(), MemoryReservation::fixed(1 << 20)).unwrap();
         owners.begin(7, PAGE);
-        (1..=4).for_each(|frame| owners.put(frame, &[frame as u8; PAGE]));
+        (1..=4).for_each(|frame| owners.put(frame, &[frame as u8; PAGE], true));
         let frames = Some(Arc::new(FrameMemory::of(memory).unwrap()));
         let mut reads = WalReads::default();
         let found = |reads: &WalReads, offset, bytes| {

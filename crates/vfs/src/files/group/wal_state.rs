@@ -4,7 +4,7 @@
 //! claim   its base: place, state  its commit: place, state, frames; nothing where it has none
 //! place   salts of the log (8)  the last frame (4)
 //! state   bytes of a page, or 0 (4)  pages of the database, or 0 (4)  pages of the log (4)  number (4) and hash (8) of each, by their numbers
-//! frames  number (4) and hash (8) of each page, in their order; hash 0 for one that is not known
+//! frames  number (4), hash (8) and end (1) of each page, in their order; hash 0 for one that is not known; end 1 where a commit ends with it
 //! ```
 //!
 //! Numbers have the order of the machine's bytes.
@@ -12,7 +12,8 @@
 //! # Invariants
 //! 1. A page that no log has is that of the file, which nobody has changed since. So two databases are equal where each page of either log is.
 //! 2. Commits are in the log in their order. So one that is known to be there has all before it there, too.
-//! 3. Bytes of another program are a whole claim, or nothing.
+//! 3. A commit is compared where it ends. In the middle of another one the pages may be those of an older state, which a later page tells apart.
+//! 4. Bytes of another program are a whole claim, or nothing.
 
 use crate::error::Result;
 use crate::sync::heirs::Place;
@@ -41,8 +42,18 @@ pub(super) struct State {
 pub(super) struct Behind {
     pub place: Place,
     pub state: State,
-    /// The pages of the frames that others have published since, and their hashes.
-    pub later: Vec<(u32, u64)>,
+    /// The frames that others have published since.
+    pub later: Vec<Later>,
+}
+
+/// A frame of a commit that was published later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Later {
+    pub number: u32,
+    /// The hash of its page; 0 where that is not known.
+    pub hash: u64,
+    /// True if its commit is known to end with it.
+    pub ends_commit: bool,
 }
 
 /// What a transaction builds upon, and its commit.
@@ -113,7 +124,10 @@ impl Claim {
         if let Some(Behind { place, state, later }) = &self.behind {
             encode_place(*place, &mut message);
             state.encode(&mut message);
-            later.iter().for_each(|(number, hash)| encode_page(*number, *hash, &mut message));
+            for Later { number, hash, ends_commit } in later {
+                encode_page(*number, *hash, &mut message);
+                message.push(u8::from(*ends_commit));
+            }
         }
         message
     }
@@ -133,13 +147,13 @@ impl Behind {
             return Ok(true);
         }
         let pages = content.pages()?;
-        for (number, hash) in &self.later {
+        for Later { number, hash, ends_commit } in &self.later {
             if u64::from(*number) <= pages && content.hash(*number)? != *hash {
                 differing.insert(*number);
             } else {
                 differing.remove(number);
             }
-            if differing.is_empty() {
+            if *ends_commit && differing.is_empty() {
                 return Ok(true);
             }
         }
@@ -149,7 +163,7 @@ impl Behind {
     fn decode(mut bytes: &[u8]) -> Option<Behind> {
         let (place, state) = (decode_place(&mut bytes)?, State::decode(&mut bytes)?);
         let (later, rest) = bytes.as_chunks();
-        let later = later.iter().map(decode_page).collect();
+        let later = later.iter().map(decode_later).collect::<Option<_>>()?;
         rest.is_empty().then_some(Behind { place, state, later })
     }
 }
@@ -224,6 +238,12 @@ fn decode_page(bytes: &[u8; 12]) -> (u32, u64) {
     (u32::from_ne_bytes([a, b, c, d]), u64::from_ne_bytes(hash))
 }
 
+fn decode_later(bytes: &[u8; 13]) -> Option<Later> {
+    let (page, &[end]) = bytes.split_first_chunk()? else { return None };
+    let (number, hash) = decode_page(page);
+    (end <= 1).then_some(Later { number, hash, ends_commit: end == 1 })
+}
+
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -273,11 +293,15 @@ mod tests {
         State { page_bytes: PAGE, pages, hashes: log.iter().copied().collect() }
     }
 
-    fn claim(base: &[(u32, u64)], commit: &[(u32, u64)], later: &[(u32, u64)]) -> Claim {
+    /// A frame is its page, the hash of that, and whether a commit ends with it.
+    fn claim(base: &[(u32, u64)], commit: &[(u32, u64)], later: &[(u32, u64, bool)]) -> Claim {
         let behind = Behind {
             place: Place { salts: 1 << 60, frame: 8 },
             state: state(4, commit),
-            later: later.to_vec(),
+            later: later
+                .iter()
+                .map(|(number, hash, ends)| Later { number: *number, hash: *hash, ends_commit: *ends })
+                .collect(),
         };
         let place = Place { salts: 1 << 60, frame: 5 };
         Claim { place, base: state(4, base), behind: Some(behind).filter(|_| !commit.is_empty()) }
@@ -290,7 +314,7 @@ mod tests {
     #[test]
     fn a_claim_is_read_as_it_was_written() {
         for claim in [
-            claim(&[(1, 1 << 50), (900_000_000, 2)], &[(2, 3)], &[(7, 0), (7, 8)]),
+            claim(&[(1, 1 << 50), (900_000_000, 2)], &[(2, 3)], &[(7, 0, false), (7, 8, true)]),
             claim(&[(1, 1)], &[], &[]),
             Claim::default(),
         ] {
@@ -308,6 +332,9 @@ mod tests {
         let mut many = claim(&[(1, 1)], &[], &[]).encode();
         many[20..24].fill(0xff);
         assert_eq!(Claim::decode(&many), None, "more than there are");
+        let mut end = claim(&[], &[(2, 3)], &[(7, 8, true)]).encode();
+        *end.last_mut().unwrap() = 2;
+        assert_eq!(Claim::decode(&end), None, "neither an end nor none");
         assert!([0, 1, 2].map(|value| Found::of(value).is_some()).iter().all(|is_one| *is_one));
         assert_eq!(Found::of(3), None);
         assert_ne!(hash_of(&[0; PAGE]), hash_of(&[0; PAGE - 1]));
@@ -333,7 +360,11 @@ mod tests {
 
     #[test]
     fn a_commit_is_found_also_where_others_are_behind_it() {
-        let claim = claim(&[(2, 7)], &[(2, 8)], &[(3, 5), (4, 0), (2, 9), (3, 6), (4, 4)]);
+        let claim = claim(
+            &[(2, 7)],
+            &[(2, 8)],
+            &[(3, 5, true), (4, 0, false), (2, 9, false), (3, 6, false), (4, 4, true)],
+        );
         assert_eq!(found(&claim, &database(&[(2, 7)])), Found::Base);
         assert_eq!(found(&claim, &database(&[(2, 8)])), Found::Commit);
         assert_eq!(found(&claim, &database(&[(2, 8), (3, 5)])), Found::Commit);
@@ -344,5 +375,17 @@ mod tests {
         assert_eq!(found(&claim, &longer), Found::Nothing, "page 1 has not been written");
         assert_eq!(claim.find(&database(&[(2, 1)]), |place| place.frame == 8).unwrap(), Found::Commit);
         assert_eq!(claim.find(&database(&[(2, 1)]), |place| place.frame == 5).unwrap(), Found::Nothing);
+    }
+    #[test]
+    fn a_later_commit_is_compared_where_it_ends() {
+        // The commit changes page 2. The next one changes it back, and page 3 with it.
+        let both = claim(&[(2, 7)], &[(2, 8)], &[(2, 7, false), (3, 5, true)]);
+        assert_eq!(found(&both, &database(&[(2, 7)])), Found::Base, "neither is there");
+        assert_eq!(found(&both, &database(&[(2, 8)])), Found::Commit);
+        assert_eq!(found(&both, &database(&[(2, 7), (3, 5)])), Found::Commit);
+        let unknown = claim(&[(2, 7)], &[(2, 8)], &[(2, 7, false), (3, 5, false)]);
+        assert_eq!(found(&unknown, &database(&[(2, 7), (3, 5)])), Found::Nothing);
+        let back = claim(&[(2, 7)], &[(2, 8)], &[(2, 7, true)]);
+        assert_eq!(found(&back, &database(&[(2, 7)])), Found::Commit, "the same with both and with neither");
     }
 }

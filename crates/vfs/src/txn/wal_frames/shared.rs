@@ -40,7 +40,7 @@ impl WalFrames {
         shared.begin(salts_of(self.bytes.head()), self.bytes.page_bytes());
         for number in frames {
             match self.bytes.page_in_memory(number) {
-                Some(page) => shared.put(frame(number), page),
+                Some(page) => shared.put(frame(number), page, self.frames[number].database_pages != 0),
                 None => shared.remove(frame(number)),
             }
         }
