@@ -9,7 +9,7 @@ use litefoot_sim::SimMedium;
 use litefoot_storage::file::Medium;
 use litefoot_storage::os::OsMedium;
 use litefoot_testkit::process::{output_of, own_process};
-use litefoot_testkit::sqlite::{metric_or_zero, stock, vfs_name};
+use litefoot_testkit::sqlite::{metric_or_zero, number, stock, vfs_name};
 use std::sync::Arc;
 
 const DATABASE: &str = "LITEFOOT_TEST_DATABASE";
@@ -162,6 +162,10 @@ fn a_program_that_exits_leaves_its_commits_to_stock_sqlite() {
 /// A connection that commits more often than as pages, and is closed without SQLite's checkpoint. Two connections that are closed at
 /// once make none either: each meets the other's lock.
 fn close_without_a_checkpoint(vfs: &Vfs, path: &str, form: &str) {
+    drop(to_be_closed_without_a_checkpoint(vfs, path, form));
+}
+
+fn to_be_closed_without_a_checkpoint(vfs: &Vfs, path: &str, form: &str) -> rusqlite::Connection {
     let db = vfs.open(path).unwrap();
     db.execute_batch("PRAGMA journal_mode=wal; CREATE TABLE t(v)").unwrap();
     for row in 0..ROWS {
@@ -169,6 +173,7 @@ fn close_without_a_checkpoint(vfs: &Vfs, path: &str, form: &str) {
     }
     assert!(metric_or_zero(&db, &format!("commits_{form}")) > ROWS / 2, "{form}");
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+    db
 }
 
 fn with_form(form: &str, medium: Arc<dyn Medium>) -> Vfs {
@@ -201,6 +206,22 @@ fn a_close_without_a_checkpoint_leaves_its_commits_to_stock_sqlite() {
         drop(again);
         assert_eq!(count(&stock(&path)), ROWS + 1, "{form}");
         assert_eq!(count(&vfs.open(&path).unwrap()), ROWS + 1, "{form}");
+    }
+}
+
+/// Nobody finds a log without a name, so that everything goes to the database.
+#[test]
+fn a_close_without_a_checkpoint_needs_no_log_that_somebody_has_removed() {
+    for form in FORMS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("app.db");
+        let vfs = with_form(form, Arc::new(OsMedium));
+        let db = to_be_closed_without_a_checkpoint(&vfs, path.to_str().unwrap(), form);
+        std::fs::remove_file(directory.path().join("app.db-wal")).unwrap();
+        drop(db);
+        let db = stock(&path);
+        let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!((integrity.as_str(), number(&db, "SELECT count(*) FROM t")), ("ok", ROWS), "{form}");
     }
 }
 

@@ -2,14 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use litefoot::{Options, Vfs};
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, Result};
 use litefoot_storage::pass_on;
+use litefoot_testkit::process::thread_name;
+use litefoot_testkit::sqlite::{number, vfs_name};
 use std::io::IoSlice;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::HookedMedium;
 
 /// Delays every write that the thread makes, so that commits come in between.
 const DELAY: Duration = Duration::from_millis(4);
@@ -32,7 +39,7 @@ impl File for SlowFile {
     pass_on!(0: stamp, set_stamp, id, birth, path, lock_range);
 
     fn write_vectored_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        if std::thread::current().name() == Some("litefoot-log") {
+        if thread_name() == "litefoot-log" {
             std::thread::sleep(DELAY);
         }
         self.0.write_vectored_at(bufs, offset)
@@ -72,6 +79,54 @@ fn commits_go_on() {
     let result =
         while_the_log_restarts("reset-commits", "DELETE FROM t WHERE id <= 100; UPDATE t SET v=zeroblob(5)");
     assert_eq!(result, (1401, 5000, "ok".to_owned()));
+}
+
+/// A connection is opened while the last one waits for the thread. Its transaction has pages in the log before that one goes on.
+#[test]
+fn a_transaction_that_begins_meanwhile_outlives_the_last_close() {
+    let (reaches, reached) = channel();
+    let (opens, opened) = channel::<()>();
+    let (is_armed, opened) = (Arc::new(AtomicBool::new(false)), Mutex::new(opened));
+    let armed = is_armed.clone();
+    let hook = move |kind: FileKind, is_durable: bool| {
+        let is_reset = kind == FileKind::Database && is_durable && thread_name() == "litefoot-log";
+        if is_reset && armed.swap(false, Ordering::AcqRel) {
+            reaches.send(()).unwrap();
+            let _ = opened.lock().unwrap().recv();
+        }
+    };
+    let medium = SimMedium::new();
+    let mut options = Options::default();
+    options.set_list("max_wal_size=64K&write_buffer_size=64K&commit_log=pages").unwrap();
+    let hooked = HookedMedium { medium: medium.clone(), hook: Arc::new(hook) };
+    let vfs =
+        Vfs::builder(vfs_name("reset-close")).medium(Arc::new(hooked)).options(options).register().unwrap();
+    let first = vfs.open("/app.db").unwrap();
+    is_armed.store(true, Ordering::Release);
+    first
+        .execute_batch(
+            "PRAGMA journal_mode=delete; CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB);
+             WITH n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<2000)
+             INSERT INTO t SELECT i, zeroblob(3000) FROM n; UPDATE t SET v = randomblob(3000) WHERE id % 20 = 0",
+        )
+        .unwrap();
+    reached.recv_timeout(Duration::from_secs(60)).unwrap();
+    let closes = std::thread::spawn(move || drop(first));
+    // Until it waits for the thread. If it has not come there the test shows nothing, and fails all the same where it should.
+    std::thread::sleep(Duration::from_millis(100));
+    let second = vfs.open("/app.db").unwrap();
+    second
+        .execute_batch("PRAGMA cache_size=10; PRAGMA cache_spill=10; BEGIN; UPDATE t SET v = zeroblob(3001)")
+        .unwrap();
+    opens.send(()).unwrap();
+    closes.join().unwrap();
+    second.execute_batch("COMMIT").unwrap();
+    drop(second);
+    assert_eq!(medium.files().len(), 1, "only the database should be left");
+    let again = Vfs::builder(vfs_name("reset-close")).medium(Arc::new(medium)).register().unwrap();
+    let db = again.open("/app.db").unwrap();
+    let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!((integrity.as_str(), number(&db, "SELECT sum(length(v)) FROM t")), ("ok", 2000 * 3001));
 }
 
 #[test]

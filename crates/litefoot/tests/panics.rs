@@ -9,6 +9,7 @@ use litefoot::{Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_sim::SimMedium;
 use litefoot_storage::file::FileKind;
+use litefoot_testkit::process::thread_name;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -86,8 +87,7 @@ fn commits_that_wait_for_a_writer_that_panics_fail_and_so_do_all_after_them() {
 
 /// True if this thread has that name, of which the system keeps 15 bytes.
 fn is_current(name: &str) -> bool {
-    let current = std::fs::read_to_string("/proc/thread-self/comm").unwrap();
-    current.trim_end() == &name[..name.len().min(15)]
+    thread_name() == name[..name.len().min(15)]
 }
 
 /// A medium on which one thread of ours panics when it writes or syncs for the first time after it was armed.

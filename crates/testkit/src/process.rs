@@ -50,6 +50,11 @@ pub fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// The name of this thread, as the system has it: the standard library has none for threads of litefoot's own.
+pub fn thread_name() -> String {
+    std::fs::read_to_string("/proc/thread-self/comm").unwrap().trim_end().to_owned()
+}
+
 /// True if this process may do everything.
 pub fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0

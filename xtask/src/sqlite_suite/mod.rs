@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo xtask sqlite-suite [--short] [--jobs N] [--redo] [--report] [--library FILE] [FILE…]
-//! cargo xtask sqlite-suite --mptest [--sharing auto|exclusive|passthrough] [--times N] [--jobs N]
+//! cargo xtask sqlite-suite --mptest [--sharing auto|group|separate|exclusive|passthrough] [--times N] [--jobs N]
 //! cargo xtask sqlite-suite --threadtest
 //! ```
 //!
@@ -106,7 +106,7 @@ const PRELUDE_FILE: &str = "prelude.tcl";
 const JOBS: usize = 2;
 
 /// How processes may share a database.
-const SHARINGS: [&str; 3] = ["auto", "exclusive", "passthrough"];
+const SHARINGS: [&str; 5] = ["auto", "group", "separate", "exclusive", "passthrough"];
 
 /// The request of a user.
 struct Wish {
@@ -150,8 +150,9 @@ impl Wish {
                 }
                 "--sharing" => {
                     let sharing = words.next().filter(|word| SHARINGS.contains(word));
-                    wish.sharing =
-                        sharing.ok_or("--sharing takes auto, group, exclusive or passthrough")?.to_string();
+                    wish.sharing = sharing
+                        .ok_or("--sharing takes auto, group, separate, exclusive or passthrough")?
+                        .to_string();
                 }
                 "--times" => {
                     let number = words.next().and_then(|number| number.parse().ok());

@@ -12,6 +12,7 @@
 use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result, Stamp};
 use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
+use litefoot_testkit::process::thread_name;
 use std::fs::OpenOptions;
 use std::io::{IoSlice, Write};
 use std::os::fd::RawFd;
@@ -62,8 +63,7 @@ impl Medium for SlowDevice {
     fn open_nameless(&self, directory: &Path) -> Option<Arc<dyn File>> {
         if let Ok(asked) = std::env::var("GROUP_ASKED") {
             let mut asked = OpenOptions::new().create(true).append(true).open(asked).unwrap();
-            // As the system has it: a thread of litefoot's has no other name. A line.
-            write!(asked, "{}", std::fs::read_to_string("/proc/thread-self/comm").unwrap()).unwrap();
+            writeln!(asked, "{}", thread_name()).unwrap();
         }
         if std::env::var("GROUP_NAMELESS").is_ok_and(|nameless| nameless == "none") {
             return None;

@@ -90,7 +90,11 @@ impl RedoLog {
         if numbers.is_empty() && slots.is_empty() && transaction.early.is_empty() {
             return if durability == Durability::Durable { self.sync() } else { Ok(()) };
         }
-        debug_assert!(slots.len() as u32 <= self.slots, "pages in slots that were not reserved");
+        if slots.len() as u32 > self.slots {
+            // They are in another log, which is gone.
+            let what = io::Error::other("pages are in slots that the log does not have");
+            return Err(DeviceError::new(Operation::Write, self.file.path(), what));
+        }
         let header = match &ahead {
             Some(ahead) => ahead.header,
             None => self.begin(transaction.page_bytes)?,

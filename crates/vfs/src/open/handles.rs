@@ -1,5 +1,6 @@
 //! The handles that connections have on a database: the last one leaves it alone and complete.
 
+use crate::commit::wal::Wal;
 use crate::db::tier;
 use crate::error::Result;
 use crate::open::OpenDatabase;
@@ -34,6 +35,11 @@ impl Handles {
         self.open.load(Ordering::Acquire) > 0
     }
 
+    /// True while there is another one beside one that is closed.
+    fn are_others(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 1
+    }
+
     /// The first half of a close; answers whether the last handle of the application goes. It still counts as open.
     fn begin_close(&self, internal: bool) -> bool {
         !internal && self.of_application.fetch_sub(1, Ordering::AcqRel) == 1
@@ -61,7 +67,8 @@ impl OpenDatabase {
             self.idle().finish();
             self.checkpointer.await_end();
             self.shared_capture().close_reference();
-            if let Some(wal) = self.wal() {
+            // Another one may have been opened meanwhile, and commit all the time: the thread of the flushes goes on with it.
+            if let Some(wal) = self.wal().filter(|_| !self.handles.are_others()) {
                 wal.finish();
             }
         }
@@ -74,15 +81,18 @@ impl OpenDatabase {
         if let Some(pages) = self.cache.known_pages() {
             pages.end_reads();
         }
-        self.rollback_log.retire(&self.db)?;
+        if self.rollback_log.is_live() {
+            self.rollback_log.wait_until_idle();
+        }
+        self.while_left(|| self.rollback_log.retire(&self.db))?;
         self.rollback_log.leave_kept_journal(&self.db);
         match self.wal() {
-            Some(wal) if self.db.has_its_name() => wal.leave_as_pages(&self.db)?,
-            // SQLite makes no checkpoint of a file that has lost its name.
-            Some(wal) => {
+            Some(wal) if self.finds_logs(&wal) => wal.leave_as_pages(&self.db)?,
+            Some(wal) => self.while_left(|| {
                 wal.checkpoint_and_delete(&self.db)?;
                 self.reset_wal();
-            }
+                Ok(())
+            })?,
             None => {}
         }
         if self.is_multi_process() {
@@ -93,6 +103,21 @@ impl OpenDatabase {
         }
         // An open meanwhile waits for the lock, and then finds everything at home.
         self.locks.while_free(|| tier::close(&self.db)).unwrap_or(Ok(()))
+    }
+
+    /// Takes the logs away behind the last handle, while no other one has a lock. One that was opened meanwhile, and has a transaction,
+    /// keeps them: its close comes here as well.
+    fn while_left(&self, take_away: impl Fn() -> Result<()>) -> Result<()> {
+        match self.locks.while_free(&take_away) {
+            Some(done) => done,
+            None if self.handles.any() => Ok(()),
+            None => take_away(),
+        }
+    }
+
+    /// True if the next opening finds the logs of WAL mode: SQLite makes no checkpoint of a file that has lost its name, and nobody finds a log that has.
+    fn finds_logs(&self, wal: &Wal) -> bool {
+        self.db.has_its_name() && (!self.db.shared().was_owned() || wal.has_its_name())
     }
 }
 

@@ -472,6 +472,13 @@ impl Wal {
         Ok(())
     }
 
+    /// True if the redo log lies at its name, and the commit log beside it; they get their names back where they have stepped aside.
+    pub(crate) fn has_its_name(&self) -> bool {
+        // What waits for its replay stays where it is.
+        self.replaying.load(Ordering::Acquire)
+            || self.commits.step_back().is_ok() && self.commits.is_at_its_name().unwrap_or(false)
+    }
+
     /// Gives the logs on the medium names of their own, when another database has taken the name of this one.
     pub fn step_aside(&self) -> Result<()> {
         self.commits.step_aside()
