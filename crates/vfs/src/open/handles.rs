@@ -82,12 +82,13 @@ impl OpenDatabase {
             pages.end_reads();
         }
         if self.rollback_log.is_live() {
+            // The thread may take seconds: nobody waits for its lock meanwhile.
             self.rollback_log.wait_until_idle();
         }
         self.while_left(|| self.rollback_log.retire(&self.db))?;
         self.rollback_log.leave_kept_journal(&self.db);
         match self.wal() {
-            Some(wal) if self.finds_logs(&wal) => wal.leave_as_pages(&self.db)?,
+            Some(wal) if self.keeps_logs_at_names(&wal) => wal.leave_as_pages(&self.db)?,
             Some(wal) => self.while_left(|| {
                 wal.checkpoint_and_delete(&self.db)?;
                 self.reset_wal();
@@ -115,9 +116,9 @@ impl OpenDatabase {
         }
     }
 
-    /// True if the next opening finds the logs of WAL mode: SQLite makes no checkpoint of a file that has lost its name, and nobody finds a log that has.
-    fn finds_logs(&self, wal: &Wal) -> bool {
-        self.db.has_its_name() && (!self.db.shared().was_owned() || wal.has_its_name())
+    /// True if the next opening finds the logs of WAL mode. SQLite makes no checkpoint of a file that has lost its name, and nobody finds a log that has.
+    fn keeps_logs_at_names(&self, wal: &Wal) -> bool {
+        self.db.has_its_name() && (!self.db.shared().was_owned() || wal.regain_name())
     }
 }
 

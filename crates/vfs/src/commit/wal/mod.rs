@@ -472,8 +472,8 @@ impl Wal {
         Ok(())
     }
 
-    /// True if the redo log lies at its name, and the commit log beside it; they get their names back where they have stepped aside.
-    pub(crate) fn has_its_name(&self) -> bool {
+    /// Gives the logs their names again where they have stepped aside. True if the next opening finds the redo log at its name then.
+    pub(crate) fn regain_name(&self) -> bool {
         // What waits for its replay stays where it is.
         self.replaying.load(Ordering::Acquire)
             || self.commits.step_back().is_ok() && self.commits.is_at_its_name().unwrap_or(false)

@@ -37,7 +37,7 @@ pub(super) enum Orphaned {
 }
 
 impl Link {
-    /// The next owner of a transaction that is held, where the last one has died. Where it `ends`, a commit was under way that gives all locks back.
+    /// The next owner of a transaction that is held, where the last one has died. Where it `ends`, a commit was under way that gives all locks back, the first one with its EXCLUSIVE.
     pub(super) fn find_next_owner(self: &Arc<Link>, txn: &mut HeldTxn, ends: bool) -> Option<Orphaned> {
         let mut former = self.channel();
         // Nothing may have been asked since.

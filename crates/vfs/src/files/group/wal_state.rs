@@ -376,6 +376,7 @@ mod tests {
         assert_eq!(claim.find(&database(&[(2, 1)]), |place| place.frame == 8).unwrap(), Found::Commit);
         assert_eq!(claim.find(&database(&[(2, 1)]), |place| place.frame == 5).unwrap(), Found::Nothing);
     }
+
     #[test]
     fn a_later_commit_is_compared_where_it_ends() {
         // The commit changes page 2. The next one changes it back, and page 3 with it.
