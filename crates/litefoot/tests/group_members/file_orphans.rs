@@ -4,6 +4,7 @@ use crate::heirs::{
     ALL_MODES, LARGE_ROWS, MODES, Orphan, ROWS, check, count, count_beside, die_at_any_step, die_in_large,
     stock,
 };
+use crate::held_thread::{HeldThread, serving};
 use crate::kit::{Process, signal};
 use litefoot::rusqlite::Connection;
 use std::time::Duration;
@@ -152,6 +153,55 @@ fn each_commit_is_made_once_whenever_its_owner_dies_beside_a_stranger() {
             assert_eq!(count(&stranger), ROWS);
             stranger
         });
+    }
+}
+
+/// Has a member commit. The thread of the owner that serves it is held before one of its calls, and the owner is killed then. A stranger comes before the
+/// transaction, or while the thread is held, where it can.
+fn commits_where_its_owner_is_held_up_and_dies(mode: &str, stranger_is_first: bool) {
+    let (mut call, mut is_held, mut read) = (0, true, 0);
+    while is_held {
+        call += 1;
+        let what = format!("{mode}, call {call}");
+        let mut orphan = Orphan::new(mode);
+        let owner = orphan.owner.take().unwrap();
+        let others = serving(&owner);
+        let mut writer = Process::start("obey", &orphan.path, 2);
+        // Another one serves the file that it has borrowed.
+        let first = serving(&owner).difference(&others).copied().min().unwrap();
+        writer.run("SELECT count(*) FROM t");
+        writer.run("INSERT INTO t VALUES(2, 1, 'a')");
+        let before = stranger_is_first.then(|| stranger(&orphan));
+        let thread = HeldThread::hold(first);
+        writer.tell("INSERT INTO t VALUES(2, 2, 'b')");
+        is_held = thread.run_to_call(call);
+        let stranger = before.unwrap_or_else(|| stock(&orphan.path));
+        stranger.busy_timeout(Duration::from_millis(150)).unwrap();
+        let seen = stranger.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+        thread.kill_with(owner);
+        assert_eq!(writer.await_answer(), "done", "{what}, behind a stranger that has found {seen:?}");
+        read += usize::from(is_held && seen == Ok(ROWS + 2));
+        writer.run("INSERT INTO t VALUES(2, 3, 'c')");
+        writer.end();
+        ends_with(orphan, stranger, ROWS + 3, &what);
+    }
+    assert!(
+        call > 5 && (stranger_is_first || read > 0),
+        "{mode}: of {call} calls {read} came behind the commit"
+    );
+}
+
+#[test]
+fn a_commit_is_made_once_where_its_owner_is_held_up_and_dies() {
+    for mode in ["truncate", "wal"] {
+        commits_where_its_owner_is_held_up_and_dies(mode, false);
+    }
+}
+
+#[test]
+fn a_commit_beside_a_stranger_is_made_once_where_its_owner_is_held_up_and_dies() {
+    for mode in ["truncate", "wal"] {
+        commits_where_its_owner_is_held_up_and_dies(mode, true);
     }
 }
 

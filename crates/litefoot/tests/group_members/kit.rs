@@ -103,11 +103,18 @@ impl Process {
 
     /// The names of its threads.
     pub(crate) fn threads(&self) -> Vec<String> {
+        self.named_threads().into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// Its threads, with their names.
+    pub(crate) fn named_threads(&self) -> Vec<(i32, String)> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let name = |task: std::io::Result<std::fs::DirEntry>| {
-            std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+        let named = |task: std::io::Result<std::fs::DirEntry>| {
+            let task = task.unwrap();
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            (task.file_name().to_str().unwrap().parse().unwrap(), name.trim().to_owned())
         };
-        tasks.map(|task| name(task).trim().to_owned()).collect()
+        tasks.map(named).collect()
     }
 
     pub(crate) fn await_line(&mut self, wanted: &str) -> String {

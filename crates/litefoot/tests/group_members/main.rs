@@ -10,6 +10,7 @@
 //! | `ends` | members and owners that are killed, stopped, or end |
 //! | `heirs` | transactions whose owner is killed |
 //! | `file_orphans` | the same beside strangers |
+//! | `held_thread` | a thread that is held before one of its calls |
 //! | `knocks` | how processes come to an owner that is alone |
 //! | `by_itself` | processes that join without having been told to |
 //! | `slow_device` | a device whose syncs take long |
@@ -29,6 +30,7 @@ mod containers;
 mod ends;
 mod file_orphans;
 mod heirs;
+mod held_thread;
 mod kit;
 mod knocks;
 mod left_behind;

@@ -69,15 +69,17 @@ impl MainFile {
         if to == Level::Reserved {
             self.may_begin()?;
         }
-        if to == Level::Reserved {
+        let comes_first = if to == Level::Reserved {
             if !self.is_inherited {
                 self.database.await_heirs();
             }
             self.admit_in_turn()?;
+            None
         } else {
-            self.database.end_succession();
-        }
+            self.database.end_succession()
+        };
         let locked = self.database.lock(&self.connection.reader_slot, to);
+        drop(comes_first);
         if to == Level::Reserved {
             self.queue_refused(&locked);
         }

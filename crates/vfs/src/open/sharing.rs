@@ -270,7 +270,7 @@ fn step(database: &Arc<OpenDatabase>, since_closing: Option<Duration>) -> Option
         if is_being_made(database) && !is_simulated(database) {
             return Some(making::PAUSE);
         }
-        if let Some(left) = database.heirs_may_come().filter(|_| asked.elapsed() < YIELD_AFTER) {
+        if let Some(left) = database.heirs_may_come() {
             return Some(left.max(GLANCE));
         }
         if leaving::leave(database, asked.elapsed()) && guests::make_way(database, asked.elapsed()) {

@@ -10,7 +10,7 @@
 //! # Invariants
 //! 1. The locks of the file were held all the time: by the dead owner, by its open file, by this process. Nobody else has read or written it.
 //! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown.
-//! 3. From the succession on nobody gets RESERVED for [`NEW_WRITERS_WAIT`], but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
+//! 3. From the succession on nobody gets RESERVED for [`NEW_WRITERS_WAIT`], and while another process is late, but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
 //!    Strangers are not let in for as long.
 //! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
@@ -19,14 +19,14 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::open::{OpenDatabase, sharing};
 use crate::sync::group_changes::Moment;
-use crate::sync::heirs::{Fate, Orphan, Place};
+use crate::sync::heirs::{Fate, LATEST, LooksAfter, Orphan, Place};
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::file::FileKind;
 use litefoot_storage::log_file;
 use litefoot_storage::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long others may not begin to write, so that members of the dead owner can come.
@@ -42,6 +42,8 @@ pub(crate) struct Succession {
     begins: AtomicBool,
     /// True from then on until somebody has EXCLUSIVE.
     is_open: AtomicBool,
+    /// Handles that are about to have it, and have waited for that.
+    writing: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -49,8 +51,9 @@ pub(crate) struct Succession {
 struct State {
     /// The dead owner's marks, and their number.
     from: Option<(u64, Arc<Marks>)>,
-    /// Until when nobody gets RESERVED.
+    /// Until when nobody gets RESERVED; and for [`LATEST`] while others look after their transactions, which this tells.
     until: Option<Instant>,
+    others: Option<LooksAfter>,
     /// The moment behind recovery.
     begun: Moment,
     /// How often the file had been changed before recovery.
@@ -87,6 +90,7 @@ impl OpenDatabase {
             let mut state = self.succession.state.lock();
             let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
             *state = State {
+                others: LooksAfter::of(&marks),
                 from: Some((number, marks)),
                 until: Some(until),
                 begun,
@@ -120,19 +124,20 @@ impl OpenDatabase {
         }
     }
 
-    /// The same for one that is about to have EXCLUSIVE: then the succession has ended.
+    /// The same for one that is about to have EXCLUSIVE: then the succession has ended. Strangers are not let in before it has asked for the lock.
     #[inline]
-    pub(crate) fn end_succession(&self) {
-        if self.succession.is_open.load(Ordering::SeqCst) {
-            self.succession.await_heirs();
-            self.succession.is_open.store(false, Ordering::SeqCst);
-        }
+    pub(crate) fn end_succession(&self) -> Option<BeforeStrangers<'_>> {
+        let is_open = self.succession.is_open.load(Ordering::SeqCst);
+        is_open.then(|| self.succession.end())
     }
 
     /// How much longer transactions of the dead owner's may come: strangers wait for that before they are let in.
     pub(crate) fn heirs_may_come(&self) -> Option<Duration> {
         if self.succeeds() {
             return Some(NEW_WRITERS_WAIT);
+        }
+        if self.succession.writing.load(Ordering::SeqCst) > 0 {
+            return Some(GLANCE);
         }
         let is_open = self.succession.is_open.load(Ordering::Relaxed);
         is_open.then(|| self.succession.left()).flatten().filter(|left| !left.is_zero())
@@ -178,14 +183,45 @@ impl OpenDatabase {
     }
 }
 
+/// A handle that comes before strangers.
+pub(crate) struct BeforeStrangers<'a>(&'a AtomicU32);
+
+impl Drop for BeforeStrangers<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Succession {
     #[cold]
-    fn await_heirs(&self) {
-        self.left().into_iter().for_each(std::thread::sleep);
+    fn end(&self) -> BeforeStrangers<'_> {
+        self.writing.fetch_add(1, Ordering::SeqCst);
+        let comes_first = BeforeStrangers(&self.writing);
+        self.await_heirs();
+        self.is_open.store(false, Ordering::SeqCst);
+        comes_first
     }
 
+    #[cold]
+    fn await_heirs(&self) {
+        while let Some(left) = self.left().filter(|left| !left.is_zero()) {
+            std::thread::sleep(left);
+        }
+    }
+
+    /// How much longer to wait at least.
     fn left(&self) -> Option<Duration> {
-        self.state.lock().until.map(|until| until.saturating_duration_since(Instant::now()))
+        let mut state = self.state.lock();
+        let (until, now) = (state.until?, Instant::now());
+        if now < until {
+            return Some(until - now);
+        }
+        let latest = until + (LATEST - NEW_WRITERS_WAIT);
+        if now < latest && state.others.as_ref().is_some_and(|others| !others.are_all_done()) {
+            return Some(GLANCE);
+        }
+        state.others = None;
+        Some(Duration::ZERO)
     }
 }
 
@@ -209,10 +245,14 @@ mod tests {
     fn heir_on(medium: &SimMedium) -> OpenDatabase {
         let medium = Arc::new(medium.clone());
         let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
-        let owner = UnwrittenPages::new().unwrap();
-        let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
-        database.succeed(NUMBER, Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap())).unwrap();
+        database.succeed(NUMBER, marks_of(&UnwrittenPages::new().unwrap())).unwrap();
         database
+    }
+
+    /// As a member has them.
+    fn marks_of(owner: &UnwrittenPages) -> Arc<Marks> {
+        let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
+        Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap())
     }
 
     #[test]
@@ -231,6 +271,37 @@ mod tests {
                 assert!(heir.join().unwrap());
             });
         }
+    }
+
+    /// Both wait for the same moment.
+    #[test]
+    fn one_that_is_about_to_write_comes_before_strangers() {
+        let database = heir();
+        assert!(database.heirs_may_come().is_some());
+        let first = database.end_succession();
+        assert!(first.is_some() && database.heirs_may_come().is_some(), "it has not asked for the lock yet");
+        drop(first);
+        assert!(database.heirs_may_come().is_none() && database.end_succession().is_none());
+    }
+
+    #[test]
+    fn writers_wait_for_a_process_that_is_late() {
+        let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+        let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
+        let owner = UnwrittenPages::new().unwrap();
+        let late = LooksAfter::of(owner.marks()).unwrap();
+        assert!(late.begin());
+        database.succeed(NUMBER, marks_of(&owner)).unwrap();
+        database.succession.state.lock().until = Some(Instant::now());
+        assert_eq!(database.heirs_may_come(), Some(GLANCE));
+        late.end();
+        database.await_heirs();
+        assert!(database.heirs_may_come().is_none());
+        assert!(late.begin() && database.heirs_may_come().is_none(), "once all have been done");
+        // One that is stopped.
+        database.succession.state.lock().others = LooksAfter::of(owner.marks());
+        database.succession.state.lock().until = Instant::now().checked_sub(LATEST);
+        assert!(database.heirs_may_come().is_none());
     }
 
     #[test]

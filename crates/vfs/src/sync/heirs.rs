@@ -19,10 +19,16 @@
 //! 1. One process takes the file over, or one gives it up. A compare-and-swap decides.
 //! 2. A writing is noted under EXCLUSIVE, before anything is written. While it is the last one nobody else has had EXCLUSIVE since.
 //! 3. A commit is noted behind its append to the log, while its connection has EXCLUSIVE still.
-//! 4. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
+//! 4. Each process that has borrowed the file shares a lock on a byte of the marks' memory, until it has looked after its transactions ([`LooksAfter`]).
+//!    Those that have to wait for these processes wait no longer than [`LATEST`].
+//! 5. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
 
 use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
+use litefoot_storage::file::RangeLock;
+use litefoot_storage::os::NamelessMemory;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Places of the words.
 const HEIR: usize = 384;
@@ -32,6 +38,11 @@ const RING: usize = 1024;
 /// Writings that are remembered, and the words of each.
 const LAST: u64 = 64;
 const WORDS: u64 = 3;
+
+/// How long a process may take to look after its transactions. One that is stopped keeps others waiting for as long.
+pub(crate) const LATEST: Duration = Duration::from_millis(500);
+/// The byte that tells whether one still does.
+const LOOKS_AFTER: u64 = 0;
 
 /// What has become of the open file of an owner that has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +91,33 @@ pub(crate) enum Fate {
 pub(crate) struct Place {
     pub salts: u64,
     pub frame: u32,
+}
+
+/// The lock of a process that looks after its transactions, or one to see whether others do.
+pub(crate) struct LooksAfter(NamelessMemory);
+
+impl LooksAfter {
+    /// A lock of its own on these marks; `None` where the system has no descriptor.
+    pub fn of(marks: &Marks) -> Option<LooksAfter> {
+        NamelessMemory::open_again(marks.memory().descriptor().as_raw_fd()).ok().map(LooksAfter)
+    }
+
+    /// This process has transactions to look after; `false` where that cannot be said.
+    pub fn begin(&self) -> bool {
+        matches!(self.0.lock_range(LOOKS_AFTER, 1, RangeLock::Shared), Ok(true))
+    }
+
+    /// It has no more.
+    pub fn end(&self) {
+        let _ = self.0.lock_range(LOOKS_AFTER, 1, RangeLock::None);
+    }
+
+    /// True if no other process has any. This one has none by this lock.
+    pub fn are_all_done(&self) -> bool {
+        let are_done = matches!(self.0.lock_range(LOOKS_AFTER, 1, RangeLock::Exclusive), Ok(true));
+        self.end();
+        are_done
+    }
 }
 
 impl Marks {
@@ -195,6 +233,19 @@ mod tests {
             assert_eq!(fate(&owner, oldest, true), Fate::Committed);
             assert!(oldest == 0 || fate(&owner, oldest - 1, true) == Fate::Lost);
         }
+    }
+
+    #[test]
+    fn it_is_seen_whether_a_process_still_looks_after_its_transactions() {
+        let owner = UnwrittenPages::new().unwrap();
+        let [one, two, heir] = [(); 3].map(|()| LooksAfter::of(owner.marks()).unwrap());
+        assert!(heir.are_all_done() && one.begin() && two.begin());
+        assert!(!heir.are_all_done());
+        one.end();
+        assert!(!heir.are_all_done() && !one.are_all_done());
+        // As with the death of its process.
+        drop(two);
+        assert!(heir.are_all_done() && one.are_all_done() && heir.are_all_done());
     }
 
     #[test]

@@ -18,14 +18,15 @@
 use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::ffi::codes::SQLITE_OPEN_CREATE;
-use crate::files::group::held_txn::{HeldJournal, most_held};
-use crate::files::group::lent_pages::{FormerOwner, Reopened, open_again};
+use crate::files::group::held_txn::{HeldJournal, HeldTxn, most_held};
+use crate::files::group::lent_pages::{FormerOwner, Reopened, fate_beside_strangers, open_again};
 use crate::files::group::link::Link;
 use crate::files::group::member_rollback::unexpected;
 use crate::files::group::orphan::{GLANCE, LAST_STREAM};
 use crate::files::group::protocol::FileOf;
 use crate::files::handle::read_exactly;
 use crate::sync::file_locks::{is_reserved_by_others, lower, raise};
+use crate::sync::heirs::Fate;
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, parent_directory};
 use std::collections::BTreeMap;
@@ -402,6 +403,12 @@ impl Link {
     /// True if the transaction goes on by itself.
     pub(super) fn goes_by_itself(&self) -> bool {
         self.own_files(&mut self.file_txn.lock()).is_some()
+    }
+
+    /// True if the dead owner had made a commit with which the transaction `ends`, and had let strangers in behind it. It is durable: before them all that was
+    /// committed is brought home (`open/sharing/leaving`).
+    pub(super) fn was_committed_before_strangers(&self, txn: &HeldTxn, ends: bool) -> bool {
+        fate_beside_strangers(txn.orphan(self.token, ends)) == Some(Fate::Committed)
     }
 
     /// The files that were opened; a forked child's are its parent's.

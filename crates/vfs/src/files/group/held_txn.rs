@@ -22,7 +22,7 @@ use crate::files::group::channel::Channel;
 use crate::files::group::kept_pages::KeptPages;
 use crate::files::group::protocol::{Call, FileOf, Operation, Seen};
 use crate::options::Options;
-use crate::sync::heirs::Since;
+use crate::sync::heirs::{Orphan, Since};
 use litefoot_storage::rollback_journal::MAGIC;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -231,6 +231,12 @@ impl HeldTxn {
             self.since.writings += 1;
             self.has_committed = false;
         }
+    }
+
+    /// What the owner's heirs are told of the transaction, which has this token. Where it `ends`, a commit was under way with which all locks are given back.
+    pub(super) fn orphan(&self, token: u64, ends: bool) -> Orphan {
+        let writings = self.since.writings - u64::from(self.is_alone);
+        Orphan { since: Since { writings, ..self.since }, token, ends: ends && !self.has_committed }
     }
 
     /// The owner that has died had committed, and given all locks back.

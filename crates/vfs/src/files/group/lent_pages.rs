@@ -9,7 +9,7 @@
 //!    a stream sees to it. Nobody could have the database else. A process's streams end behind the last call of its last thread, so nothing of the
 //!    owner's is written any more by then.
 //! 4. A process that has a transaction of the dead owner's takes the file over at once, and keeps the transaction (`orphan`). Others leave it
-//!    [`FILE_LEFT_TO_HEIRS`] for that. Beside strangers they wait until all have looked after their transactions, and none takes it over: each
+//!    [`FILE_LEFT_TO_HEIRS`] for that, and longer while such a process is late. Beside strangers they wait until all have looked after their transactions, and none takes it over: each
 //!    transaction gets the same locks by another open file (`file_orphan`).
 //! 5. A process borrows a file once, for all its connections to one owner.
 
@@ -21,14 +21,13 @@ use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::vfs::Vfs;
 use crate::sync::file_locks::take_from;
 use crate::sync::forks::InSqlite;
-use crate::sync::heirs::Estate;
+use crate::sync::heirs::{Estate, Fate, LATEST, LooksAfter, Orphan};
 use crate::sync::lock_table::Level;
 use crate::sync::unwritten_pages::Marks;
-use litefoot_storage::file::{File, RangeLock};
-use litefoot_storage::os::{LentFile, LocalSocket, NamelessMemory};
+use litefoot_storage::file::File;
+use litefoot_storage::os::{LentFile, LocalSocket};
 use litefoot_storage::sync::{AcrossFork, Condvar, Global, Mutex, RwLock};
 use litefoot_storage::thread;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -38,12 +37,10 @@ use std::time::{Duration, Instant};
 const PAGES_BEFORE: u32 = 16;
 /// How long processes without a transaction leave the file to those that may have one.
 const FILE_LEFT_TO_HEIRS: Duration = Duration::from_millis(200);
-/// A byte of the marks' file that each process shares whose transactions have not been looked after yet.
-const LOOKS_AFTER: u64 = 0;
 /// The time between two looks if one has taken it over, or all are done.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long the end of a stream may come behind the death of its owner.
-const LAST_CALLS: Duration = Duration::from_millis(200);
+const LAST_CALLS: Duration = LATEST;
 
 /// What keeps others from writing a page that a member reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +62,8 @@ struct There {
     marks: Arc<Marks>,
     /// `None` once it was given back.
     file: RwLock<Option<LentFile>>,
-    /// The marks' file, with a lock of this process's until it has looked after its transactions.
-    looks_after: NamelessMemory,
+    /// This process has transactions to look after, until it has done so.
+    looks_after: LooksAfter,
     /// The stream that came with it.
     stream: LocalSocket,
     /// True once the stream has ended.
@@ -196,14 +193,14 @@ impl There {
         if self.marks.may_be_inherited() || self.marks.are_beside_strangers() {
             // Where this process has none of its transactions, another one may.
             self.keep_transactions();
-            let _ = self.looks_after.lock_range(LOOKS_AFTER, 1, RangeLock::None);
+            self.looks_after.end();
             // Elsewhere a member may begin a transaction, and recover the logs before a stranger comes.
-            let is_on_files = self.marks.are_beside_strangers();
-            let are_all_done = || {
-                is_on_files
-                    && matches!(self.looks_after.lock_range(LOOKS_AFTER, 1, RangeLock::Exclusive), Ok(true))
+            let least = if self.marks.are_beside_strangers() { Duration::ZERO } else { FILE_LEFT_TO_HEIRS };
+            let are_others_late = || {
+                let since = ended.elapsed();
+                since < least || since < LATEST && !self.looks_after.are_all_done()
             };
-            while !self.marks.is_decided() && ended.elapsed() < FILE_LEFT_TO_HEIRS && !are_all_done() {
+            while !self.marks.is_decided() && are_others_late() {
                 std::thread::sleep(GLANCE);
             }
         }
@@ -263,6 +260,14 @@ pub(super) fn inherit(vfs: &Vfs, opening: &Opening, marks: u64) -> Inheritance {
     }
 }
 
+/// What an owner that has died beside strangers has noted of a transaction; `None` where it is not known to have died so.
+pub(super) fn fate_beside_strangers(orphan: Orphan) -> Option<Fate> {
+    let lent = lent_by(&BORROWED.lock(), orphan.since.marks)?;
+    let there = &lent.there;
+    let has_died = there.marks.has_lost_owner() && there.marks.are_beside_strangers() && there.awaits_end();
+    has_died.then(|| there.marks.fate_of(orphan))
+}
+
 /// The owner of a transaction that has died beside strangers (`file_orphan`).
 pub(super) struct FormerOwner {
     marks: Arc<Marks>,
@@ -273,7 +278,7 @@ impl FormerOwner {
     #[cfg(test)]
     pub fn of_test(owner: &crate::sync::unwritten_pages::UnwrittenPages) -> FormerOwner {
         let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
-        FormerOwner { marks: Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap()) }
+        FormerOwner { marks: Arc::new(Marks::of(litefoot_storage::os::NamelessMemory::of(memory)).unwrap()) }
     }
 
     /// True once the locks of its open file were given back.
@@ -355,8 +360,7 @@ fn borrow(link: &Link, channel: &Channel) -> Option<Arc<LentPages>> {
         return Some(known);
     }
     let marks = Arc::new(Marks::of(memory).ok()?);
-    let looks_after = NamelessMemory::open_again(marks.memory().descriptor().as_raw_fd()).ok()?;
-    looks_after.lock_range(LOOKS_AFTER, 1, RangeLock::Shared).ok().filter(|is_shared| *is_shared)?;
+    let looks_after = LooksAfter::of(&marks).filter(LooksAfter::begin)?;
     let (stream, file) = borrow_file(link, id)?;
     let there = Arc::new(There {
         id,

@@ -269,8 +269,11 @@ impl MemberFile {
         let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let mut committed = pages.commit(&self.channel, flags);
         while committed.is_err() && !self.channel.is_alive() {
-            let ends = releases && !txn.has_committed;
-            match link.find_next_owner(&mut txn, ends) {
+            match link.find_next_owner(&mut txn, releases) {
+                None if link.was_committed_before_strangers(&txn, releases) => {
+                    txn.note_committed_elsewhere();
+                    return Ok(Held::Done(()));
+                }
                 None => break,
                 Some(Orphaned::Committed(channel)) => {
                     self.move_to(channel);

@@ -19,14 +19,16 @@ use crate::files::group::member_file::MemberFile;
 use crate::files::group::member_rollback::unexpected;
 use crate::files::group::owner::Said;
 use crate::files::group::protocol::{Call, FileOf, HOLDS, Operation, RESERVED};
+use crate::sync::heirs::{LATEST, Orphan};
 use crate::sync::lock_table::Level;
+use litefoot_storage::sync::MutexGuard;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a commit waits for readers that have come to the next owner meanwhile.
 const READERS_LEAVE: Duration = Duration::from_secs(5);
 /// How long the stream of a connection may end behind another one of the same owner's.
-pub(super) const LAST_STREAM: Duration = Duration::from_millis(200);
+pub(super) const LAST_STREAM: Duration = LATEST;
 /// The time between two looks.
 pub(super) const GLANCE: Duration = Duration::from_millis(1);
 
@@ -37,7 +39,7 @@ pub(super) enum Orphaned {
 }
 
 impl Link {
-    /// The next owner of a transaction that is held, where the last one has died. Where it `ends`, a commit was under way that gives all locks back, the first one with its EXCLUSIVE.
+    /// The next owner of a transaction that is held, where the last one has died. Where it `ends`, a commit was under way that gives all locks back.
     pub(super) fn find_next_owner(self: &Arc<Link>, txn: &mut HeldTxn, ends: bool) -> Option<Orphaned> {
         let mut former = self.channel();
         // Nothing may have been asked since.
@@ -63,16 +65,10 @@ impl Link {
         self.settings.tell(&channel).ok()?;
         // It may die as well.
         channel.borrowing.note_beginning((self, &channel), || true);
-        let writings = txn.since.writings - u64::from(txn.is_alone);
-        let said = Said {
-            token: self.token,
-            len,
-            page_bytes: page_bytes as u32,
-            is_reserved: txn.is_reserved,
-            ends,
-        };
+        let Orphan { since, token, ends } = txn.orphan(self.token, ends);
+        let said = Said { token, len, page_bytes: page_bytes as u32, is_reserved: txn.is_reserved, ends };
         let said = said.encode();
-        let call = Call::new(Operation::GoOn, FileOf::Main, txn.since.marks, writings).with(&said);
+        let call = Call::new(Operation::GoOn, FileOf::Main, since.marks, since.writings).with(&said);
         let given = channel.ask(&call, |reply| {
             if reply.value & HOLDS == 0 {
                 return Ok(false);
@@ -89,9 +85,20 @@ impl Link {
         Some(if given.ok()? { Orphaned::GoesOn(channel) } else { Orphaned::Committed(channel) })
     }
 
+    /// The transaction, once no call of its connection is under way; `None` where that has come to the next owner itself.
+    fn await_call(&self, marks: u64) -> Option<MutexGuard<'_, HeldTxn>> {
+        while self.channel().borrowing.marks() == marks {
+            if let Some(txn) = self.txn.try_lock() {
+                return Some(txn);
+            }
+            std::thread::sleep(GLANCE);
+        }
+        None
+    }
+
     /// The owner with these marks has died: a transaction of its goes on, whatever its connection does just now.
     pub(super) fn keep_transaction(self: &Arc<Link>, marks: u64) {
-        let mut txn = self.txn.lock();
+        let Some(mut txn) = self.await_call(marks) else { return };
         if txn.since.marks != marks || !txn.is_held() {
             return;
         }

@@ -67,6 +67,11 @@ impl OwnFrames {
         self.is_published = self.are_complete();
     }
 
+    /// True if SQLite has done so.
+    pub(super) fn is_published(&self) -> bool {
+        self.is_published
+    }
+
     /// True if a commit is complete.
     pub(super) fn are_complete(&self) -> bool {
         self.commits.is_some()

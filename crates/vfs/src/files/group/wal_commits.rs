@@ -92,6 +92,8 @@ impl Link {
     /// SQLite is about to publish a commit, or says that it is done, and the owner has died.
     pub(super) fn commit_behind_owner(self: &Arc<Link>) -> Result<()> {
         let mut reads = self.wal_reads.lock();
+        // Strangers are let in while nobody writes. All that was published before them is in the files, durably (`open/sharing/leaving`).
+        reads.own.is_made |= reads.own.is_published() && self.channel().borrowing.are_strangers_there();
         if reads.own.are_complete() { self.commit_behind(&mut reads) } else { Err(self.channel().lost()) }
     }
 

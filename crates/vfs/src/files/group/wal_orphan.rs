@@ -19,11 +19,12 @@ use crate::files::group::member_file::read;
 use crate::files::group::orphan::{GLANCE, LAST_STREAM};
 use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::group::wal_reads::{Guardian, WalReads};
+use crate::sync::heirs::LATEST;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a guardian that is just beginning is asked again.
-const GUARDIAN_BEGINS: Duration = Duration::from_millis(200);
+const GUARDIAN_BEGINS: Duration = LATEST;
 
 impl Link {
     /// Reads bytes of the file for a snapshot whose owner has died.

@@ -94,6 +94,17 @@ fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
     }
 }
 
+/// Its member may hear that it was made, and of nothing else (`group/file_orphan`).
+#[test]
+fn power_cuts_a_commit_that_waits_for_its_sync_is_durable_before_strangers_come() {
+    let medium = SimMedium::new();
+    let (_vfs, database, mut one) = held_group_on(&medium);
+    assert!(append_behind_others(&mut one).is_some());
+    assert_eq!(after_power_cuts(&medium), [4, 7]);
+    assert!(database.leave_of_test());
+    assert_eq!(after_power_cuts(&medium), [7]);
+}
+
 /// A connection of the owner's own process.
 fn own(database: &Arc<OpenDatabase>) -> Box<MainFile> {
     let mut own = Box::new(MainFile::new(database.clone(), false, true, false));
