@@ -259,6 +259,32 @@ fn transactions_of_several_processes_go_on() {
     }
 }
 
+/// Each of two processes may be the next owner. It is killed as well, before the other one's application has gone on.
+#[test]
+fn a_transaction_that_waits_for_its_application_outlives_two_owners() {
+    for mode in ALL_MODES {
+        for round in 0..3 {
+            let what = format!("{mode}, round {round}");
+            let mut orphan = Orphan::new(mode);
+            let mut members: Vec<Process> =
+                (2..=3).map(|writer| Process::start("obey", &orphan.path, writer)).collect();
+            members[0].run("BEGIN IMMEDIATE; INSERT INTO t VALUES(2, 1, 'a')");
+            members[1].run("BEGIN; SELECT count(*) FROM t");
+            orphan.kill_owner();
+            std::thread::sleep(Duration::from_millis(100));
+            let heir = members.iter().position(|member| member.has_open(&orphan.path)).unwrap();
+            members.remove(heir).kill();
+            std::thread::sleep(Duration::from_millis(700));
+            let mut last = members.pop().unwrap();
+            last.tell("SELECT sum(length(data)) FROM t");
+            assert_eq!(last.await_answer(), "done", "{what}, behind the {heir}");
+            last.run("COMMIT");
+            last.end();
+            ends_with(orphan, ROWS + i64::from(heir == 1), &what);
+        }
+    }
+}
+
 #[test]
 fn processes_without_a_transaction_leave_the_file_to_others() {
     for mode in ALL_MODES {

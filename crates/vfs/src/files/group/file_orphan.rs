@@ -26,17 +26,18 @@ use crate::files::group::orphan::{GLANCE, LAST_STREAM};
 use crate::files::group::protocol::FileOf;
 use crate::files::handle::read_exactly;
 use crate::sync::file_locks::{is_reserved_by_others, lower, raise};
-use crate::sync::heirs::Fate;
+use crate::sync::heirs::{Fate, LATEST};
 use crate::sync::lock_table::Level;
 use litefoot_storage::file::{File, FileKind, Medium, OpenMode, parent_directory};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long the dead owner's lock may be in the way, which others take their own from.
-const OTHERS_TAKE: Duration = Duration::from_millis(300);
+const OTHERS_TAKE: Duration = LATEST.saturating_add(Duration::from_millis(100));
 /// How long it may be there once it is decided that it is given back.
 const RELEASE_ENDS: Duration = Duration::from_millis(5);
 
@@ -301,7 +302,7 @@ impl Link {
     pub(super) fn note_file_slots(&self, has_slots: bool) {
         let mut txn = self.file_txn.lock();
         if !has_slots {
-            *txn = FileTxn::default();
+            self.forget_file_txn(&mut txn);
         } else if !std::mem::replace(&mut txn.has_slots, true) {
             // Nothing is written yet.
             txn.written = Written::default();
@@ -379,9 +380,14 @@ impl Link {
         }
         let unlocked = self.opened(&mut txn).map_or(Ok(()), |own| own.unlock(to));
         if to == Level::None {
-            *txn = FileTxn::default();
+            self.forget_file_txn(&mut txn);
         }
         unlocked
+    }
+
+    fn forget_file_txn(&self, txn: &mut FileTxn) {
+        *txn = FileTxn::default();
+        self.has_left_owner.store(false, Ordering::SeqCst);
     }
 
     /// Makes a call of a transaction by its own files, where the owner has not made it, since it has died; otherwise the answer is the owner's.
@@ -446,6 +452,7 @@ impl Link {
         };
         // Others may have the database from now on.
         txn.is_lost = own.is_none();
+        self.has_left_owner.store(true, Ordering::SeqCst);
         own
     }
 
@@ -474,10 +481,12 @@ impl Link {
         if channel.look().is_ok() {
             return false;
         }
-        self.file_txn.try_lock().is_some_and(|mut txn| {
-            self.own_files(&mut txn);
-            true
-        })
+        match self.file_txn.try_lock() {
+            Some(mut txn) => drop(self.own_files(&mut txn)),
+            // The call may wait until this process lets the dead owner's locks go.
+            None => return self.has_left_owner.load(Ordering::SeqCst),
+        }
+        true
     }
 }
 

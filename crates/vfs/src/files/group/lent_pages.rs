@@ -186,6 +186,8 @@ impl There {
         *self.has_ended.0.lock() = true;
         self.has_ended.1.notify_all();
         if !self.marks.has_lost_owner() {
+            // A forked child may have the descriptor.
+            self.looks_after.end();
             self.file.write().take();
             return;
         }
@@ -243,6 +245,8 @@ pub(super) fn inherit(vfs: &Vfs, opening: &Opening, marks: u64) -> Inheritance {
         || !there.marks.has_lost_owner()
         || !there.marks.may_be_inherited()
         || !there.awaits_end()
+        // Its last thread may have let strangers in.
+        || !there.marks.may_be_inherited()
     {
         return Inheritance::Nobodys;
     }

@@ -54,6 +54,8 @@ pub(crate) struct Link {
     pub(super) wal_reads: Mutex<WalReads>,
     /// Its transaction beside strangers.
     pub(super) file_txn: Mutex<FileTxn>,
+    /// True while that goes by files of its own, or was lost on the way there.
+    pub(super) has_left_owner: AtomicBool,
     /// Its recovery of the index under way.
     pub(super) recovery: IndexRecovery,
     /// The lock that it has, as SQLite knows it, and the thread that has asked for it.
@@ -123,6 +125,7 @@ impl Link {
             header,
             wal_reads: Mutex::default(),
             file_txn: Mutex::default(),
+            has_left_owner: AtomicBool::new(false),
             recovery: IndexRecovery::default(),
             level: Mutex::default(),
             handle: OnceLock::new(),

@@ -85,15 +85,21 @@ impl Link {
         Some(if given.ok()? { Orphaned::GoesOn(channel) } else { Orphaned::Committed(channel) })
     }
 
-    /// The transaction, once no call of its connection is under way; `None` where that has come to the next owner itself.
+    /// The transaction, once no call of its connection is under way; `None` where that has come to the next owner itself, or takes too long. One that
+    /// waits for its application may have come to a next owner without its connection, which has died by now.
     fn await_call(&self, marks: u64) -> Option<MutexGuard<'_, HeldTxn>> {
-        while self.channel().borrowing.marks() == marks {
+        let until = Instant::now() + LATEST;
+        loop {
             if let Some(txn) = self.txn.try_lock() {
                 return Some(txn);
             }
+            let channel = self.channel();
+            let has_come = channel.borrowing.marks() != marks && channel.is_alive();
+            if has_come || Instant::now() >= until {
+                return None;
+            }
             std::thread::sleep(GLANCE);
         }
-        None
     }
 
     /// The owner with these marks has died: a transaction of its goes on, whatever its connection does just now.
