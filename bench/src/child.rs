@@ -13,6 +13,7 @@ pub fn run(name: &str, arguments: &[String]) -> Result<(), String> {
         members::CHILD => members::commit(arguments),
         members::CALLS_CHILD => members::be_killed(arguments),
         members::READS_CHILD => members::be_asked(arguments),
+        members::JOINS_CHILD => members::come(arguments),
         ship::CHILD => ship::be_shipped(arguments),
         instructions::CHILD => instructions::be_counted(arguments),
         histories::CHILD => histories::be_killed(arguments),

@@ -17,12 +17,14 @@
 //! | `failed.MODE_N.SIDE` | transactions that have failed, of all rounds |
 //! | `ratio.MODE_N.SIDE` | `txn_per_s` of the side over that of stock SQLite; median of the rounds |
 //! | `scan_ms.MODE.SIDE`, `point_us.MODE.SIDE`, `again_us.MODE.SIDE`, `changed_us.MODE.SIDE` | of a process beside one that has opened the database first: all of a table of 100 MB; a row of it, at random; one row again and again; a row, at random, of those that the other process has just changed (`--case reads`) |
+//! | `come_read_us.MODE.SIDE`, `come_store_us.MODE.SIDE` | of a new process beside one that has opened the database first: open it, read a row or store one, and close it (`--case joins`) |
 //! | `scan_ms_ratio.MODE.SIDE` and others | the same over the time of stock SQLite; median of the rounds |
 //! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
 //! | `failed`, `failed_beside_stranger` | of `member-kills`: transactions that have failed with an input/output error, without visits and with them |
 //! | `longest_ms`, `longest_beside_stranger_ms` | of `member-kills`: the longest transaction of all that have ended, without visits and with them |
 
 mod calls;
+mod joins;
 mod kills;
 mod process;
 mod reads;
@@ -33,6 +35,7 @@ use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 pub(crate) use calls::{CHILD as CALLS_CHILD, be_killed};
+pub(crate) use joins::{CHILD as JOINS_CHILD, come};
 pub(super) use kills::run as run_kills;
 use process::{BEGIN, DATABASE, Plan, READY, SCHEMA, SIDES, Side, TORN};
 pub(crate) use reads::{CHILD as READS_CHILD, be_asked};
@@ -77,7 +80,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let is_wanted = |name: &str| options.case.as_deref().is_none_or(|case| name.starts_with(case));
     let cases: Vec<_> = cases.filter(|(_, _, name)| is_wanted(name)).collect();
     let reads: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("reads_{mode}"))).collect();
-    progress.begin("rounds", ((cases.len() + reads.len()) * SIDES.len() * harness::MIN_ROUNDS) as u64);
+    let joins: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("joins_{mode}"))).collect();
+    let all = cases.len() + reads.len() + joins.len();
+    progress.begin("rounds", (all * SIDES.len() * harness::MIN_ROUNDS) as u64);
     for (mode, count, name) in cases {
         let rounds = interleave(&SIDES, 0, |_, side| {
             let round = round(&options.directory, mode, count, *side, time)?;
@@ -88,6 +93,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     }
     for mode in reads {
         reads::run(options, mode, &mut figures, progress)?;
+    }
+    for mode in joins {
+        joins::run(options, mode, &mut figures, progress)?;
     }
     Ok(figures)
 }
