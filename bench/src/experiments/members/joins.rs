@@ -5,21 +5,20 @@
 //! begins before litefoot is set up, and ends behind the close.
 
 use super::process::{self, DATABASE, READY, SIDES, Side};
-use super::{await_ready, complaining, said};
-use crate::harness::told::{Heard, Told};
-use crate::harness::{Progress, interleave, median, open_stock};
+use super::{await_ready, complaining, hear_micros};
+use crate::harness::told::Told;
+use crate::harness::{Progress, interleave, median};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "member-joins";
 
 /// Processes of a round, for each of the two.
 const COMERS: usize = 25;
-const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 const STAYS: &str = "stays";
 /// What a process does, and the name of its figure.
 const WORK: [(&str, &str); 2] = [("reads", "come_read_us"), ("stores", "come_store_us")];
@@ -57,12 +56,7 @@ pub(super) fn run(
     let failed = |source| Error::Directory { path: options.directory.clone(), source };
     let rounds = interleave(&SIDES, 0, |_, side| {
         let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
-        let make = || {
-            let db = open_stock(&scratch.path().join(DATABASE))?;
-            db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))?;
-            db.execute_batch(MAKE)
-        };
-        make().map_err(|source| Error::Sqlite { what: "a database to be opened".to_owned(), source })?;
+        super::make(scratch.path(), mode, |db| db.execute_batch(MAKE))?;
         let round = round(scratch.path(), *side)?;
         progress.advance(1)?;
         Ok(round)
@@ -91,16 +85,8 @@ fn round(directory: &Path, side: Side) -> Result<[f64; WORK.len()]> {
         let mut times = Vec::with_capacity(COMERS);
         for _ in 0..COMERS {
             let mut comer = start(1, work)?;
-            let heard = comer.hear(ANSWERED_WITHIN);
-            let time = if let Heard::Line(line) = &heard { line.parse::<f64>().ok() } else { None };
-            let Some(time) = time else {
-                return Err(Error::Wrong(format!(
-                    "a process that {work}: {heard:?}: {}",
-                    said(directory, 1)
-                )));
-            };
+            times.push(hear_micros(&comer, directory, 1)?);
             comer.child.wait().map_err(failed)?;
-            times.push(time);
         }
         *result = median(times);
     }

@@ -39,6 +39,7 @@ pub(crate) use joins::{CHILD as JOINS_CHILD, come};
 pub(super) use kills::run as run_kills;
 use process::{BEGIN, DATABASE, Plan, READY, SCHEMA, SIDES, Side, TORN};
 pub(crate) use reads::{CHILD as READS_CHILD, be_asked};
+use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -52,6 +53,8 @@ const NORMAL: &str = "normal";
 const ALL_MODES: [&str; 3] = [MODES[0], MODES[1], NORMAL];
 /// So long may processes take until all have opened the database.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// The longest time that a process takes for what it is asked.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "member";
@@ -215,6 +218,25 @@ fn complaining(name: &str, directory: &Path, writer: i64) -> Result<Command> {
     let mut command = harness::child::command(name).map_err(failed)?;
     command.stderr(errors);
     Ok(command)
+}
+
+/// Makes the database of a round, as `fill` says.
+fn make(directory: &Path, mode: &str, fill: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+    let make = || {
+        let db = open_stock(&directory.join(DATABASE))?;
+        db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))?;
+        fill(&db)
+    };
+    make().map_err(|source| Error::Sqlite { what: "a database of processes".to_owned(), source })
+}
+
+/// The microseconds that a process says next.
+fn hear_micros(process: &Told, directory: &Path, number: i64) -> Result<f64> {
+    let heard = process.hear(ANSWERED_WITHIN);
+    let Heard::Line(line) = &heard else {
+        return Err(Error::Wrong(format!("process {number}: {heard:?}: {}", said(directory, number))));
+    };
+    line.parse().map_err(|_| Error::Wrong(format!("process {number} says {line:?}")))
 }
 
 /// Sets how a figure of litefoot's sides compares with that of stock SQLite.

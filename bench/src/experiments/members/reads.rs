@@ -5,15 +5,15 @@
 //! The database lies in the system's cache. SQLite's own cache has its default size.
 
 use super::process::{self, DATABASE, READY, SIDES, Side};
-use super::{await_ready, complaining, said, set_ratios};
-use crate::harness::told::{Heard, Told};
-use crate::harness::{Progress, interleave, median, open_stock};
+use super::{await_ready, complaining, hear_micros, set_ratios};
+use crate::harness::told::Told;
+use crate::harness::{Progress, interleave, median};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
 use std::io::BufRead;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "member-reads";
@@ -25,8 +25,6 @@ const QUICK_ROWS: i64 = 4_000;
 const CHANGED: i64 = 3_900;
 /// Rows that are looked up.
 const LOOKUPS: i64 = 4_000;
-/// The longest time that a question takes.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
 
 const MAKE: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);
      WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) INSERT INTO t SELECT i, hex(zeroblob(450)) FROM n";
@@ -82,14 +80,11 @@ pub(super) fn run(
     let failed = |source| Error::Directory { path: options.directory.clone(), source };
     let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
     let rows = if options.quick { QUICK_ROWS } else { ROWS };
-    let make = || {
-        let db = open_stock(&scratch.path().join(DATABASE))?;
-        db.query_row(&format!("PRAGMA journal_mode={mode}"), [], |_| Ok(()))?;
+    super::make(scratch.path(), mode, |db| {
         let (table, fill) = MAKE.split_once(';').unwrap_or_default();
         db.execute_batch(table)?;
         db.execute(fill, [rows]).map(drop)
-    };
-    make().map_err(|source| Error::Sqlite { what: "a database to be read".to_owned(), source })?;
+    })?;
     let rounds = interleave(&SIDES, 0, |_, side| {
         let round = round(scratch.path(), *side)?;
         progress.advance(1)?;
@@ -117,14 +112,7 @@ fn round(directory: &Path, side: Side) -> Result<[f64; QUESTIONS.len()]> {
     };
     let ask = |process: &mut Told, number, question| {
         process.tell(question).map_err(failed)?;
-        let heard = process.hear(ANSWERED_WITHIN);
-        let Heard::Line(line) = &heard else {
-            return Err(Error::Wrong(format!(
-                "a process that reads: {heard:?}: {}",
-                said(directory, number)
-            )));
-        };
-        line.parse().map_err(|_| Error::Wrong(format!("a process that reads says {line:?}")))
+        hear_micros(process, directory, number)
     };
     let (mut first, mut reader) = (start(0)?, start(1)?);
     let mut times = [0.0; QUESTIONS.len()];

@@ -232,7 +232,6 @@ mod tests {
     use crate::sync::unwritten_pages::UnwrittenPages;
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{Medium, OpenMode, RangeLock};
-    use litefoot_storage::os::NamelessMemory;
     use std::path::Path;
 
     const NUMBER: u64 = 7;
@@ -245,14 +244,8 @@ mod tests {
     fn heir_on(medium: &SimMedium) -> OpenDatabase {
         let medium = Arc::new(medium.clone());
         let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
-        database.succeed(NUMBER, marks_of(&UnwrittenPages::new().unwrap())).unwrap();
+        database.succeed(NUMBER, UnwrittenPages::new().unwrap().of_member()).unwrap();
         database
-    }
-
-    /// As a member has them.
-    fn marks_of(owner: &UnwrittenPages) -> Arc<Marks> {
-        let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
-        Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap())
     }
 
     #[test]
@@ -291,7 +284,7 @@ mod tests {
         let owner = UnwrittenPages::new().unwrap();
         let late = LooksAfter::of(owner.marks()).unwrap();
         assert!(late.begin());
-        database.succeed(NUMBER, marks_of(&owner)).unwrap();
+        database.succeed(NUMBER, owner.of_member()).unwrap();
         database.succession.state.lock().until = Some(Instant::now());
         assert_eq!(database.heirs_may_come(), Some(GLANCE));
         late.end();

@@ -19,9 +19,9 @@
 //! 1. One process takes the file over, or one gives it up. A compare-and-swap decides.
 //! 2. A writing is noted under EXCLUSIVE, before anything is written. While it is the last one nobody else has had EXCLUSIVE since.
 //! 3. A commit is noted behind its append to the log, while its connection has EXCLUSIVE still.
-//! 4. Each process that has borrowed the file shares a lock on a byte of the marks' memory, until it has looked after its transactions ([`LooksAfter`]).
+//! 4. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
+//! 5. Each process that has borrowed the file shares a lock on a byte of the marks' memory, until it has looked after its transactions ([`LooksAfter`]).
 //!    Those that have to wait for these processes wait no longer than [`LATEST`].
-//! 5. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
 
 use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
 use litefoot_storage::file::RangeLock;

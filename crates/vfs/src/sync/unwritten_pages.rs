@@ -228,6 +228,15 @@ impl UnwrittenPages {
 }
 
 #[cfg(test)]
+impl UnwrittenPages {
+    /// The marks as a member has them, which has been sent their memory.
+    pub fn of_member(&self) -> Arc<Marks> {
+        let descriptor = self.marks.memory().descriptor().try_clone_to_owned().unwrap();
+        Arc::new(Marks::of(NamelessMemory::of(descriptor)).unwrap())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use litefoot_storage::sync::RwLock;
@@ -243,8 +252,7 @@ mod tests {
     #[test]
     fn a_member_reads_what_is_not_marked() {
         let owners = UnwrittenPages::new().unwrap();
-        let descriptor = owners.marks().memory().descriptor().try_clone_to_owned().unwrap();
-        let marks = Marks::of(NamelessMemory::of(descriptor)).unwrap();
+        let marks = owners.of_member();
         assert!(marks.has_owner() && readable(&marks).is_empty(), "nothing is known");
         owners.open([2, 65].into_iter());
         assert!(owners.are_open());

@@ -281,8 +281,7 @@ impl FormerOwner {
     /// One with these marks.
     #[cfg(test)]
     pub fn of_test(owner: &crate::sync::unwritten_pages::UnwrittenPages) -> FormerOwner {
-        let memory = owner.marks().memory().descriptor().try_clone_to_owned().unwrap();
-        FormerOwner { marks: Arc::new(Marks::of(litefoot_storage::os::NamelessMemory::of(memory)).unwrap()) }
+        FormerOwner { marks: owner.of_member() }
     }
 
     /// True once the locks of its open file were given back.

@@ -3,8 +3,7 @@
 use super::*;
 use crate::files::group::wal_state::{Behind, Claim, Found, State, hash_of};
 use crate::sync::heirs::Place;
-use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
-use litefoot_storage::os::NamelessMemory;
+use crate::sync::unwritten_pages::UnwrittenPages;
 
 const MARKS: u64 = 7;
 const SALTS: u64 = 11;
@@ -34,8 +33,7 @@ fn heir(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
     database.db().shared().begin_board(database.wal_index().begin_group().unwrap());
     let marks = UnwrittenPages::new().unwrap();
-    let memory = marks.marks().memory().descriptor().try_clone_to_owned().unwrap();
-    database.succeed(MARKS, Arc::new(Marks::of(NamelessMemory::of(memory)).unwrap())).unwrap();
+    database.succeed(MARKS, marks.of_member()).unwrap();
     let orphan = orphan(&vfs, &database);
     (vfs, database, orphan)
 }
