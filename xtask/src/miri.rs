@@ -28,6 +28,7 @@ const TESTS: [(&str, &[&str]); 4] = [
         &[
             "memory::spill_file::",
             "stats::published::tests::what_cannot",
+            "sync::file_seats::",
             "sync::group_board::tests::threads_share_a_board_in_plain",
             "sync::reader_gate::",
             "sync::slot_gates::",

@@ -6,7 +6,7 @@ mod support;
 
 use litefoot_testkit::sqlite::stock;
 use std::ffi::CString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -207,6 +207,23 @@ fn a_group_is_held_until_a_signal_comes() {
         let insert = format!("INSERT INTO t VALUES({n})");
         succeed(directory, &["sql", "file:a.db?sharing=group", &insert]);
     }
+    // One that stays is seen with its number.
+    let mut member = litefoot(directory, &["sql", "file:a.db?sharing=group"]);
+    let mut member = Killed(member.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut input = member.0.stdin.take().unwrap();
+    input.write_all(b"SELECT count(*) FROM t;\n").unwrap();
+    let mut answer = BufReader::new(member.0.stdout.take().unwrap());
+    answer.read_line(&mut line).unwrap();
+    let (leader, process) = (hold.0.id(), member.0.id());
+    let stat = succeed(directory, &["stat", "a.db"]);
+    let expected = format!("leads; commits for 1 connection of process {process} (litefoot), ");
+    assert!(stat.contains(&expected), "{stat}");
+    let doctor = run(directory, &["doctor", &process.to_string()]).stdout;
+    let doctor = String::from_utf8(doctor).unwrap();
+    let expected = format!("a.db: on litefoot, as a member of the group of process {leader} (litefoot)");
+    assert!(doctor.contains(&expected), "{doctor}");
+    drop(input);
+    assert_eq!(member.0.wait().unwrap().code(), Some(0));
     // The end of the last one may not have been heard yet.
     let says = |what: &str| succeed(directory, &["stat", "a.db"]).contains(what);
     assert!((0..200).any(|_| says("leads; commits for 0 connections of other processes")));

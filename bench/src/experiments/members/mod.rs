@@ -18,6 +18,7 @@
 //! | `ratio.MODE_N.SIDE` | `txn_per_s` of the side over that of stock SQLite; median of the rounds |
 //! | `scan_ms.MODE.SIDE`, `point_us.MODE.SIDE`, `again_us.MODE.SIDE`, `changed_us.MODE.SIDE` | of a process beside one that has opened the database first: all of a table of 100 MB; a row of it, at random; one row again and again; a row, at random, of those that the other process has just changed (`--case reads`) |
 //! | `come_read_us.MODE.SIDE`, `come_store_us.MODE.SIDE` | of a new process beside one that has opened the database first: open it, read a row or store one, and close it (`--case joins`) |
+//! | `memory_mb.MODE_N.SIDE` | memory of N processes together that have read all of a table of 100 MB and changed 4 MB of it; what several have counts once (`--case memory`) |
 //! | `scan_ms_ratio.MODE.SIDE` and others | the same over the time of stock SQLite; median of the rounds |
 //! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
 //! | `failed`, `failed_beside_stranger` | of `member-kills`: transactions that have failed with an input/output error, without visits and with them |
@@ -84,7 +85,8 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let cases: Vec<_> = cases.filter(|(_, _, name)| is_wanted(name)).collect();
     let reads: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("reads_{mode}"))).collect();
     let joins: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("joins_{mode}"))).collect();
-    let all = cases.len() + reads.len() + joins.len();
+    let memory: Vec<_> = MODES.into_iter().filter(|mode| is_wanted(&format!("memory_{mode}"))).collect();
+    let all = cases.len() + reads.len() + joins.len() + memory.len() * COUNTS.len();
     progress.begin("rounds", (all * SIDES.len() * harness::MIN_ROUNDS) as u64);
     for (mode, count, name) in cases {
         let rounds = interleave(&SIDES, 0, |_, side| {
@@ -99,6 +101,9 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     }
     for mode in joins {
         joins::run(options, mode, &mut figures, progress)?;
+    }
+    for mode in memory {
+        reads::run_memory(options, mode, &mut figures, progress)?;
     }
     Ok(figures)
 }

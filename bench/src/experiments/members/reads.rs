@@ -3,9 +3,11 @@
 //!
 //! The other process has opened the database first, and does nothing else meanwhile: in a group it is the owner, and the one that reads is a member.
 //! The database lies in the system's cache. SQLite's own cache has its default size.
+//!
+//! `--case memory` has several processes read and change it, and asks the system for the memory of all.
 
 use super::process::{self, DATABASE, READY, SIDES, Side};
-use super::{await_ready, complaining, hear_micros, set_ratios};
+use super::{COUNTS, await_ready, complaining, hear_micros, set_ratios};
 use crate::harness::told::Told;
 use crate::harness::{Progress, interleave, median};
 use crate::options::Options;
@@ -14,6 +16,7 @@ use crate::{Error, Result};
 use std::io::BufRead;
 use std::path::Path;
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// The name of the process for [`crate::child`].
 pub(crate) const CHILD: &str = "member-reads";
@@ -77,14 +80,7 @@ pub(super) fn run(
     figures: &mut Figures,
     progress: &mut dyn Progress,
 ) -> Result<()> {
-    let failed = |source| Error::Directory { path: options.directory.clone(), source };
-    let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
-    let rows = if options.quick { QUICK_ROWS } else { ROWS };
-    super::make(scratch.path(), mode, |db| {
-        let (table, fill) = MAKE.split_once(';').unwrap_or_default();
-        db.execute_batch(table)?;
-        db.execute(fill, [rows]).map(drop)
-    })?;
+    let scratch = filled(options, mode)?;
     let rounds = interleave(&SIDES, 0, |_, side| {
         let round = round(scratch.path(), *side)?;
         progress.advance(1)?;
@@ -101,26 +97,89 @@ pub(super) fn run(
     Ok(())
 }
 
+/// A directory with the database.
+fn filled(options: &Options, mode: &str) -> Result<TempDir> {
+    let failed = |source| Error::Directory { path: options.directory.clone(), source };
+    let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
+    let rows = if options.quick { QUICK_ROWS } else { ROWS };
+    super::make(scratch.path(), mode, |db| {
+        let (table, fill) = MAKE.split_once(';').unwrap_or_default();
+        db.execute_batch(table)?;
+        db.execute(fill, [rows]).map(drop)
+    })?;
+    Ok(scratch)
+}
+
+/// A process that has opened the database, and waits for questions.
+fn start(directory: &Path, side: Side, number: i64) -> Result<Told> {
+    let mut command = complaining(CHILD, directory, number)?;
+    command.arg(directory).arg(side.name());
+    let started = Told::start(command);
+    let process = started.map_err(|source| Error::Directory { path: directory.to_owned(), source })?;
+    await_ready(&process, directory, number).map(|()| process)
+}
+
+/// The microseconds of a question.
+fn ask(process: &mut Told, directory: &Path, number: i64, question: &str) -> Result<f64> {
+    let told = process.tell(question);
+    told.map_err(|source| Error::Directory { path: directory.to_owned(), source })?;
+    hear_micros(process, directory, number)
+}
+
 /// The microseconds of each question.
 fn round(directory: &Path, side: Side) -> Result<[f64; QUESTIONS.len()]> {
-    let failed = |source| Error::Directory { path: directory.to_owned(), source };
-    let start = |number| {
-        let mut command = complaining(CHILD, directory, number)?;
-        command.arg(directory).arg(side.name());
-        let process = Told::start(command).map_err(failed)?;
-        await_ready(&process, directory, number).map(|()| process)
-    };
-    let ask = |process: &mut Told, number, question| {
-        process.tell(question).map_err(failed)?;
-        hear_micros(process, directory, number)
-    };
-    let (mut first, mut reader) = (start(0)?, start(1)?);
+    let (mut first, mut reader) = (start(directory, side, 0)?, start(directory, side, 1)?);
     let mut times = [0.0; QUESTIONS.len()];
     for (time, (question, _, _)) in times.iter_mut().zip(QUESTIONS) {
         if question == "changed" {
-            ask(&mut first, 0, "change")?;
+            ask(&mut first, directory, 0, "change")?;
         }
-        *time = ask(&mut reader, 1, question)?;
+        *time = ask(&mut reader, directory, 1, question)?;
     }
     Ok(times)
+}
+
+/// Measures the memory of several processes that have read all of it.
+pub(super) fn run_memory(
+    options: &Options,
+    mode: &str,
+    figures: &mut Figures,
+    progress: &mut dyn Progress,
+) -> Result<()> {
+    let scratch = filled(options, mode)?;
+    for count in COUNTS {
+        let rounds = interleave(&SIDES, 0, |_, side| {
+            let used = memory(scratch.path(), *side, count)?;
+            progress.advance(1)?;
+            Ok(used)
+        })?;
+        for (side, rounds) in SIDES.iter().zip(&rounds) {
+            let figure = format!("memory_mb.{mode}_{count}.{}", side.name());
+            figures.set(figure, median(rounds.iter().copied()));
+        }
+    }
+    Ok(())
+}
+
+/// The megabytes of so many processes, each of which has read all of the table, and changed rows of it.
+fn memory(directory: &Path, side: Side, count: i64) -> Result<f64> {
+    let mut processes = Vec::new();
+    for number in 0..count {
+        processes.push(start(directory, side, number)?);
+    }
+    for question in ["change", "scan", "points"] {
+        for (number, process) in (0..).zip(&mut processes) {
+            ask(process, directory, number, question)?;
+        }
+    }
+    let used: Option<f64> = processes.iter().map(|process| megabytes(process.child.id())).sum();
+    used.ok_or_else(|| Error::Wrong("the system does not say how much memory a process has".to_owned()))
+}
+
+/// The memory of a process. What several have is shared out among them.
+fn megabytes(process: u32) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0 / 1e6)
 }

@@ -5,7 +5,7 @@
 use super::carriers::Carrier;
 use super::elf::{Depth, Image};
 use crate::inspect::{Presence, is_shared_on_demand};
-use litefoot::stats::{processes_that_opened, program};
+use litefoot::stats::{groups_of, processes_that_opened, program};
 use litefoot_storage::file::FileId;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -60,6 +60,8 @@ pub enum State {
     Owned,
     /// Litefoot, and it is shared with others.
     MultiProcess,
+    /// Litefoot, in the process of that number: this one is a member of its group.
+    Member(u32),
     /// Litefoot, in another process.
     Elsewhere,
     /// SQLite's own VFS.
@@ -72,6 +74,7 @@ impl State {
         match self {
             State::Owned => "owned",
             State::MultiProcess => "multi_process",
+            State::Member(_) => "member",
             State::Elsewhere => "elsewhere",
             State::Stock => "stock",
         }
@@ -141,18 +144,22 @@ fn executable_files(maps: &str) -> Vec<(PathBuf, bool)> {
 
 /// The databases that a process has open, and who else has them.
 fn databases(process: u32, folder: &Path) -> Vec<OpenDatabase> {
-    let mut files = BTreeMap::new();
-    for descriptor in entries(&folder.join("fd")) {
-        let Ok(metadata) = fs::metadata(&descriptor) else { continue };
-        if metadata.is_file() && metadata.nlink() > 0 {
-            files.entry((metadata.dev(), metadata.ino())).or_insert((descriptor, metadata.uid()));
-        }
+    let (mut files, groups) = (open_files(folder), groups_of(process));
+    // A member may have the file open in its owner only.
+    for group in &groups {
+        let key = (group.device, group.inode);
+        let leader = Presence::find(*group).published().filter(|_| !files.contains_key(&key));
+        let there = leader.map(|leader| open_files(Path::new(&format!("/proc/{}", leader.process))));
+        files.extend(there.and_then(|mut there| there.remove(&key)).map(|found| (key, found)));
     }
     let state = |descriptor: &Path, id: FileId| match Presence::find(id) {
         Presence::Owned(found) if found.as_ref().is_none_or(|found| found.process == process) => {
             Some(State::Owned)
         }
         Presence::MultiProcess(found) if found.process == process => Some(State::MultiProcess),
+        Presence::Owned(Some(found)) | Presence::MultiProcess(found) if groups.contains(&id) => {
+            Some(State::Member(found.process))
+        }
         Presence::Owned(_) | Presence::MultiProcess(_) => Some(State::Elsewhere),
         Presence::None => (!is_shared_on_demand(id) && is_database(descriptor)).then_some(State::Stock),
     };
@@ -164,6 +171,18 @@ fn databases(process: u32, folder: &Path) -> Vec<OpenDatabase> {
         Some(OpenDatabase { path, state, others: others(process, id), no_lease })
     });
     found.collect()
+}
+
+/// The files that a process has open, by their identities: a link to each, and its owner.
+fn open_files(folder: &Path) -> BTreeMap<(u64, u64), (PathBuf, u32)> {
+    let mut files = BTreeMap::new();
+    for descriptor in entries(&folder.join("fd")) {
+        let Ok(metadata) = fs::metadata(&descriptor) else { continue };
+        if metadata.is_file() && metadata.nlink() > 0 {
+            files.entry((metadata.dev(), metadata.ino())).or_insert((descriptor, metadata.uid()));
+        }
+    }
+    files
 }
 
 /// True for a database file. It is opened, so nobody may hold a lease on it.

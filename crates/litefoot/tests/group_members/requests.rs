@@ -2,6 +2,7 @@
 
 use crate::kit::{MODES, Process, calls, check, count, create_with, there_are, with_options};
 use litefoot::rusqlite::Connection;
+use litefoot_testkit::sqlite::metric_or_zero;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -186,12 +187,13 @@ fn a_forked_child_has_nothing_of_what_its_parent_keeps() {
     let mut member = Process::start_by(by_itself(), "obey anew", &path, 1);
     (0..3).for_each(|n| member.run(&insert(n)));
     // The child opens the database, and ends, while its parent keeps the file.
-    member.run("fork INSERT INTO t VALUES(7, 7, 'c')");
+    let asked = calls(&db, || member.run("fork INSERT INTO t VALUES(7, 7, 'c')"));
+    assert!(asked > 3, "the child is a member of its own: {asked}");
     member.run(&there_are(4));
     let asked = calls(&db, || member.run(&insert(3)));
     assert_eq!(asked, 3, "its stream still lives");
     member.end();
-    assert_eq!(count(&db), 5);
+    assert_eq!((count(&db), metric_or_zero(&db, "sharing_changes")), (5, 0), "nobody is a stranger");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Members commit, read and lock as connections of the owner do, and answer as stock SQLite does.
 
-use crate::kit::{MODES, Process, count, create, open};
+use crate::kit::{MODES, Process, count, create, create_with, open, with_options};
 use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot_sim::Random;
-use litefoot_testkit::sqlite::metric_or_zero;
+use litefoot_testkit::sqlite::{metric_or_zero, stock};
 use std::time::Duration;
 
 #[test]
@@ -105,14 +105,15 @@ fn content(db: &Connection) -> Vec<String> {
 /// Two members and stock SQLite run the same statements, one connection at a time.
 #[test]
 fn members_answer_as_stock_sqlite_does() {
-    for seed in 0..6 {
+    for (seed, mode) in (0..6).map(|seed| (seed, "delete")).chain((6..10).map(|seed| (seed, "wal"))) {
         let mut random = Random::new(seed);
         let directory = tempfile::tempdir().unwrap();
-        let (path, _vfs, db) = create(&directory, "delete");
+        let (path, _vfs, db) = create(&directory, mode);
         let stock_path = directory.path().join("stock.db");
-        std::fs::copy(&path, &stock_path).unwrap();
+        db.execute("VACUUM INTO ?1", [stock_path.to_str().unwrap()]).unwrap();
+        stock(&stock_path).execute_batch(&format!("PRAGMA journal_mode={mode}")).unwrap();
         let mut members = [1, 2].map(|writer| Process::start("obey", &path, writer));
-        let stock = [(); 2].map(|()| Connection::open(&stock_path).unwrap());
+        let stock = [(); 2].map(|()| stock(&stock_path));
         let mut log = Vec::new();
         for n in 0..150 {
             let at = random.below(2) as usize;
@@ -140,6 +141,28 @@ fn members_answer_as_stock_sqlite_does() {
         assert_eq!(content(&db), content(&stock[0]), "seed {seed}\n{}", log.join("\n"));
         drop(db);
         assert_eq!(content(&Connection::open(&path).unwrap()), content(&stock[1]), "seed {seed}, by stock");
+    }
+}
+
+#[test]
+fn small_commits_of_members_are_deltas() {
+    for mode in MODES {
+        let directory = tempfile::tempdir().unwrap();
+        let list = "sharing=group&commit_log=deltas";
+        let (path, _vfs, db) = create_with(&directory, mode, list);
+        let start = |writer| Process::start_by(with_options(list), "obey", &path, writer);
+        let mut members = [1, 2].map(start);
+        let made = |figure| metric_or_zero(&db, figure);
+        let before = made("commits_deltas") + made("commits_pages");
+        for n in 0..80 {
+            members[n % 2].run(&format!("INSERT INTO t VALUES(1, {n}, 'a')"));
+        }
+        let deltas = made("commits_deltas");
+        assert_eq!(deltas + made("commits_pages") - before, 80, "{mode}");
+        assert!(deltas >= 40, "{mode}: {deltas}");
+        members.into_iter().for_each(Process::end);
+        drop(db);
+        assert_eq!(count(&Connection::open(&path).unwrap()), 80, "{mode}, stock");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Memory that is a file: processes that map the same file share it.
 
 use crate::file::RangeLock;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -20,10 +21,19 @@ impl NamelessMemory {
     /// # Errors
     /// Errors of the system, which may give none.
     pub fn new() -> io::Result<NamelessMemory> {
+        NamelessMemory::listed("litefoot")
+    }
+
+    /// The same; the system lists it among the open files of its processes, as `/memfd:NAME (deleted)`.
+    ///
+    /// # Errors
+    /// Errors of the system, which may give none.
+    pub fn listed(name: &str) -> io::Result<NamelessMemory> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        let name = CString::new(name)?;
         // SAFETY: a name that is terminated; what the call makes is nobody else's.
         let file = unsafe {
-            let descriptor = libc::memfd_create(c"litefoot".as_ptr(), flags);
+            let descriptor = libc::memfd_create(name.as_ptr(), flags);
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }

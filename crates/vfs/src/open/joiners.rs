@@ -220,12 +220,13 @@ impl OpenDatabase {
         let _no_fork = InSqlite::enter();
         let _one = self.ownership.becoming.lock();
         let begin_board = |board| self.db.shared().begin_board(board);
-        if let Some(begun) = self.wal_index.begin_unused_group(begin_board) {
+        let id = self.db.file().id();
+        if let Some(begun) = self.wal_index.begin_unused_group(id, begin_board) {
             return begun.is_ok();
         }
         self.sharing().note_attempt();
         let begun = self.locks.while_unwritten(|_| {
-            self.wal_index.while_nobody_writes(|_| self.wal_index.begin_group().map(begin_board).is_ok())
+            self.wal_index.while_nobody_writes(|_| self.wal_index.begin_group(id).map(begin_board).is_ok())
         });
         self.sharing().note_attempt();
         begun.flatten().unwrap_or(false)

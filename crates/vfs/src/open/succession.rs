@@ -19,7 +19,7 @@ use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::open::{OpenDatabase, sharing};
 use crate::sync::group_changes::Moment;
-use crate::sync::heirs::{Fate, LATEST, LooksAfter, Orphan, Place};
+use crate::sync::heirs::{Fate, Heritage, LATEST, LooksAfter, Orphan, Place};
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::file::FileKind;
 use litefoot_storage::log_file;

@@ -23,5 +23,6 @@ pub use figures::{Described, FigureKind, described, described_causes, figures};
 pub(crate) use meter::{Meter, MeteredFile};
 pub use page::{DatabaseState, KEEP_VARIABLE};
 pub(crate) use page::{PAGE_BYTES, StatsPage, image, now_ms};
-pub use processes::{process_that_opened, processes_that_opened, program};
+pub(crate) use processes::name_of_group;
+pub use processes::{groups_of, process_that_opened, processes_of_group, processes_that_opened, program};
 pub use published::{Published, Reading};

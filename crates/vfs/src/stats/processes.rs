@@ -25,6 +25,9 @@ pub(super) const PROCESSES: &str = "/proc";
 /// Links of open files that one search follows. A link costs about a microsecond.
 pub const LINKS_MAX: usize = 20_000;
 
+/// How the memory of a group is named, before the numbers of its database.
+const GROUP: &str = "litefoot-group:";
+
 /// Looks at the youngest processes before the search of all, the pause behind each, and how many they are. A process that was
 /// woken in its `open` returns from it within microseconds.
 const GLANCES: u32 = 5;
@@ -53,6 +56,44 @@ pub fn process_that_opened(file: FileId) -> Option<u32> {
 /// The other processes that have this file open, as far as this one may know.
 pub fn processes_that_opened(file: FileId) -> Vec<u32> {
     search(file, usize::MAX).collect()
+}
+
+/// The name of the memory that all processes of a database's group have (`sync::group_board`).
+pub(crate) fn name_of_group(database: FileId) -> String {
+    format!("{GROUP}{:x}:{:x}", database.device, database.inode)
+}
+
+/// The processes of a database's group, as far as this one may know: members, and the one that leads. Ascending.
+pub fn processes_of_group(database: FileId) -> Vec<u32> {
+    let name = PathBuf::from(format!("/memfd:{} (deleted)", name_of_group(database)));
+    let mut left = LINKS_MAX;
+    let is_in = |process: &u32| {
+        open_files(*process, &mut left).any(|link| fs::read_link(link).is_ok_and(|target| target == name))
+    };
+    let mut found: Vec<u32> = processes().filter(is_in).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The databases in whose groups a process is.
+pub fn groups_of(process: u32) -> Vec<FileId> {
+    let mut left = LINKS_MAX;
+    let target = |link: PathBuf| Some(fs::read_link(link).ok()?.to_str()?.to_owned());
+    let mut found = Vec::new();
+    for id in open_files(process, &mut left).filter_map(target).filter_map(|target| group_named(&target)) {
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    found
+}
+
+/// The database of a group, from the target of the link to its memory.
+fn group_named(target: &str) -> Option<FileId> {
+    let name = target.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")?;
+    let (device, inode) = name.strip_prefix(GROUP)?.split_once(':')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(FileId { device: number(device)?, inode: number(inode)? })
 }
 
 /// The name of the program that a process runs, where the system tells.
@@ -111,6 +152,7 @@ fn identity(_link: &Path) -> Option<FileId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use litefoot_storage::os::NamelessMemory;
     use std::os::unix::fs::MetadataExt;
     use std::process::{Command, Stdio};
 
@@ -129,6 +171,23 @@ mod tests {
         drop(cat.stdin.take());
         cat.wait().unwrap();
         assert_eq!(process_that_opened(id), None);
+    }
+
+    #[test]
+    fn the_processes_of_a_group_are_found_by_its_memory() {
+        let id = FileId { device: 0xfe05, inode: u64::from(std::process::id()) << 32 };
+        let other = FileId { device: 1, ..id };
+        let own = std::process::id();
+        assert!(processes_of_group(id).is_empty());
+        let memory = [id, other].map(|id| NamelessMemory::listed(&name_of_group(id)).unwrap());
+        assert_eq!((processes_of_group(id), processes_of_group(other)), (vec![own], vec![own]));
+        let groups = groups_of(own);
+        assert!(groups.contains(&id) && groups.contains(&other), "{groups:?}");
+        drop(memory);
+        assert!(processes_of_group(id).is_empty() && !groups_of(own).contains(&id));
+        for target in ["/memfd:litefoot (deleted)", "/memfd:litefoot-group:1 (deleted)", "/a", ""] {
+            assert_eq!(group_named(target), None, "{target}");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@
 //! seats      two words for each member's connection: the slots that it shares, and its lock on the file
 //! ```
 //!
+//! All but the seats is the owner's: members have it write-protected.
+//!
 //! # Invariants
 //! 1. Nothing here is needed to recover the files. A member changes the words of its seat, and nothing else. It is the owner that clears the
 //!    seat of a member that has died.
@@ -27,11 +29,13 @@
 //!    the owner, which waits.
 
 use crate::error::{Error, Result};
+use crate::stats::name_of_group;
 use crate::sync::group_changes::Moment;
 use crate::sync::reader_gate::{Announcement, Gate};
 use crate::sync::wal_index::CHECKPOINT_SLOT;
-use crate::sync::wal_index_region::Region;
+use crate::sync::wal_index_region::{LARGEST_PAGE, Region};
 use crate::sync::word::Word;
+use litefoot_storage::file::FileId;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -49,7 +53,8 @@ const CHECKPOINTS: usize = 640;
 const SHOWN_EPOCH: usize = 768;
 const SHOWN_COMMITS: usize = 896;
 const FILE_GATE: usize = 1024;
-const FIRST_SEAT: usize = 4096;
+/// Behind the words of the owner, on pages of the system of their own.
+const FIRST_SEAT: usize = LARGEST_PAGE;
 const SEAT_BYTES: usize = 128;
 /// Where in a seat the word of the file's lock lies.
 const FILE_SEAT: usize = 64;
@@ -118,12 +123,13 @@ pub(crate) struct Board<M = MappedWords> {
 }
 
 impl Board {
-    /// The board of an owner.
+    /// The board of an owner. The system lists it in each process of the group (`stats::processes_of_group`).
     ///
     /// # Errors
     /// The system gives no memory.
-    pub fn new() -> Result<Board> {
-        Board::of(NamelessMemory::new().map_err(|_| Error::NoMemory)?)
+    pub fn new(database: FileId) -> Result<Board> {
+        let memory = NamelessMemory::listed(&name_of_group(database)).map_err(|_| Error::NoMemory)?;
+        Board::map(memory)
     }
 
     /// The board that an owner has sent.
@@ -131,6 +137,12 @@ impl Board {
     /// # Errors
     /// The system gives no memory.
     pub fn of(memory: NamelessMemory) -> Result<Board> {
+        let board = Board::map(memory)?;
+        board.words.region.protect(0..FIRST_SEAT).map_err(|_| Error::NoMemory)?;
+        Ok(board)
+    }
+
+    fn map(memory: NamelessMemory) -> Result<Board> {
         let mut region = Region::new(BYTES).ok_or(Error::NoMemory)?;
         region.join(&memory, 0).map_err(|_| Error::NoMemory)?;
         Ok(Board { words: MappedWords { region, memory: Arc::new(memory) } })
@@ -290,7 +302,7 @@ mod tests {
 
     /// The board of an owner, and the same memory as a member has it.
     fn boards() -> (Board, Board) {
-        let owners = Board::new().unwrap();
+        let owners = Board::new(of_test::DATABASE).unwrap();
         let descriptor = owners.memory().descriptor().try_clone_to_owned().unwrap();
         (owners, Board::of(NamelessMemory::of(descriptor)).unwrap())
     }
@@ -328,6 +340,16 @@ mod tests {
         owners.begin_epoch();
         assert!(!members.share(0, 0b1000, 0, true) && owners.shared_slots(1) == 0, "it has other memory");
         assert!(members.share(0, 0b1000, members.epoch(), true));
+    }
+
+    #[test]
+    fn a_member_can_write_to_the_seats_only() {
+        let (owners, members) = boards();
+        let last = FIRST_SEAT + (SEATS - 1) * SEAT_BYTES;
+        for (place, expected) in [(GATE, false), (FILE_GATE, false), (FIRST_SEAT, true), (last, true)] {
+            assert!(owners.words.region.is_writable(place));
+            assert_eq!(members.words.region.is_writable(place), expected, "{place}");
+        }
     }
 
     /// A member that reads and one that takes the slot exclusively never miss each other.

@@ -142,7 +142,10 @@ mod tests {
 
     #[test]
     fn the_board_shows_the_present_until_that_is_another_one() {
-        let (changes, board) = (GroupChanges::default(), Arc::new(Board::new().unwrap()));
+        let (changes, board) = (
+            GroupChanges::default(),
+            Arc::new(Board::new(crate::sync::group_board::of_test::DATABASE).unwrap()),
+        );
         changes.begin_board(board.clone());
         board.set_open(true);
         type Change = fn(&GroupChanges);

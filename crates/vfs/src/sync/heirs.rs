@@ -23,17 +23,18 @@
 //! 5. Each process that has borrowed the file shares a lock on a byte of the marks' memory, until it has looked after its transactions ([`LooksAfter`]).
 //!    Those that have to wait for these processes wait no longer than [`LATEST`].
 
-use crate::sync::unwritten_pages::{Marks, UnwrittenPages};
+use crate::sync::unwritten_pages::{Marks, OWNERS, UnwrittenPages};
+use crate::sync::word::Word;
 use litefoot_storage::file::RangeLock;
 use litefoot_storage::os::NamelessMemory;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Places of the words.
-const HEIR: usize = 384;
-const WRITINGS: usize = 512;
-const RING: usize = 1024;
+/// Places of the words: of the one that members write, and of the owner's.
+const HEIR: usize = 128;
+const WRITINGS: usize = OWNERS + 512;
+const RING: usize = OWNERS + 1024;
 
 /// Writings that are remembered, and the words of each.
 const LAST: u64 = 64;
@@ -120,22 +121,24 @@ impl LooksAfter {
     }
 }
 
-impl Marks {
+/// What an owner leaves behind, wherever its words lie.
+pub(crate) trait Heritage {
+    type Number: Word<u64>;
+
+    fn number(&self, place: usize) -> &Self::Number;
+
     /// Decides what becomes of the open file; `false` where that is decided.
-    pub fn decide(&self, what: Estate) -> bool {
-        let heir = self.number(HEIR);
-        let decided =
-            heir.compare_exchange(Estate::Open as u64, what as u64, Ordering::SeqCst, Ordering::SeqCst);
-        decided.is_ok()
+    fn decide(&self, what: Estate) -> bool {
+        self.number(HEIR).replace(Estate::Open as u64, what as u64, Ordering::SeqCst)
     }
 
     /// True if it is decided.
-    pub fn is_decided(&self) -> bool {
+    fn is_decided(&self) -> bool {
         self.number(HEIR).load(Ordering::SeqCst) != Estate::Open as u64
     }
 
     /// A word of a writing's.
-    fn word(&self, writing: u64, word: u64) -> &AtomicU64 {
+    fn word_of(&self, writing: u64, word: u64) -> &Self::Number {
         self.number(RING + ((writing % LAST * WORDS + word) * 8) as usize)
     }
 
@@ -144,13 +147,13 @@ impl Marks {
     }
 
     /// What is to be done with a transaction, once the owner has died.
-    pub fn fate_of(&self, orphan: Orphan) -> Fate {
+    fn fate_of(&self, orphan: Orphan) -> Fate {
         let (last, before) = (self.writings(), orphan.since.writings);
         if last == before {
             return Fate::GoesOn;
         }
         let own = before.wrapping_add(1);
-        let [number, token, committed] = [0, 1, 2].map(|word| self.word(own, word).load(Ordering::SeqCst));
+        let [number, token, committed] = [0, 1, 2].map(|word| self.word_of(own, word).load(Ordering::SeqCst));
         if number != own || token != orphan.token || token == 0 {
             return Fate::Lost;
         }
@@ -160,23 +163,39 @@ impl Marks {
             (false, false) => Fate::Lost,
         }
     }
+
+    /// The owner notes that a connection has EXCLUSIVE from now on; 0 is the token of those that are no member's.
+    fn note_writing(&self, token: u64) {
+        let writing = self.writings().wrapping_add(1);
+        for (word, value) in [(0, 0), (1, token), (2, 0), (0, writing)] {
+            self.word_of(writing, word).store(value, Ordering::SeqCst);
+        }
+        self.number(WRITINGS).store(writing, Ordering::SeqCst);
+    }
+
+    /// The owner notes that its commit is in the log.
+    fn note_committed(&self) {
+        self.word_of(self.writings(), 2).store(1, Ordering::SeqCst);
+    }
+}
+
+impl Heritage for Marks {
+    type Number = AtomicU64;
+
+    fn number(&self, place: usize) -> &AtomicU64 {
+        Marks::number(self, place)
+    }
 }
 
 impl UnwrittenPages {
     /// A connection has EXCLUSIVE from now on; 0 is the token of those that are no member's.
     pub fn note_writing(&self, token: u64) {
-        let marks = self.marks();
-        let writing = marks.writings().wrapping_add(1);
-        for (word, value) in [(0, 0), (1, token), (2, 0), (0, writing)] {
-            marks.word(writing, word).store(value, Ordering::SeqCst);
-        }
-        marks.number(WRITINGS).store(writing, Ordering::SeqCst);
+        self.marks().note_writing(token);
     }
 
     /// Its commit is in the log.
     pub fn note_committed(&self) {
-        let marks = self.marks();
-        marks.word(marks.writings(), 2).store(1, Ordering::SeqCst);
+        self.marks().note_committed();
     }
 
     /// The present, for a connection that has the lock of a reader.
@@ -255,6 +274,28 @@ mod tests {
             let marks = owner.marks();
             assert!(!marks.is_decided() && marks.decide(what) && marks.is_decided());
             assert!(!marks.decide(Estate::GivenUp) && !marks.decide(Estate::TakenOver));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(in crate::sync) mod of_test {
+    use super::*;
+
+    /// Words for the first few writings, in the test's own memory.
+    #[derive(Default)]
+    pub(crate) struct FewWritings<N>([N; 2 + 3 * WORDS as usize]);
+
+    impl<N: Word<u64>> Heritage for FewWritings<N> {
+        type Number = N;
+
+        fn number(&self, place: usize) -> &N {
+            match place {
+                HEIR => &self.0[0],
+                WRITINGS => &self.0[1],
+                // There is no writing 0.
+                of_writing => &self.0[2 + (of_writing - RING) / 8 - WORDS as usize],
+            }
         }
     }
 }

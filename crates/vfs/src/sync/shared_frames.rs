@@ -19,7 +19,7 @@
 //! 2. A member asks for frames that count in its snapshot, which its slot protects. So a place is not another frame's while the member reads it. It
 //!    looks once more behind each read all the same.
 //! 3. Frames of another log have other salts. No frame has a place while the salts change.
-//! 4. Nothing here is needed to recover the files, and members change nothing here. A frame that is not here is asked for.
+//! 4. Nothing here is needed to recover the files, and members have the words write-protected. A frame that is not here is asked for.
 //! 5. The memory is reserved as that of the log is. A frame for which there is none is not here.
 
 use crate::error::{Error, Result};
@@ -57,11 +57,17 @@ pub(crate) struct FrameMemory {
 unsafe impl Sync for FrameMemory {}
 
 impl FrameMemory {
-    /// The frames in the memory of a wal-index.
+    /// The frames in the memory of a wal-index that an owner has sent.
     ///
     /// # Errors
     /// The system gives no memory.
     pub fn of(memory: Arc<NamelessMemory>) -> Result<FrameMemory> {
+        let there = FrameMemory::map(memory)?;
+        there.words.protect(0..WORD_BYTES).map_err(|_| Error::NoMemory)?;
+        Ok(there)
+    }
+
+    fn map(memory: Arc<NamelessMemory>) -> Result<FrameMemory> {
         let mut words = Region::new(WORD_BYTES).ok_or(Error::NoMemory)?;
         words.join(&memory, FRAMES).map_err(|_| Error::NoMemory)?;
         Ok(FrameMemory { words, memory })
@@ -162,7 +168,7 @@ impl SharedFrames {
     /// # Errors
     /// The system gives no memory.
     pub fn new(memory: Arc<NamelessMemory>, reservation: MemoryReservation) -> Result<SharedFrames> {
-        let there = FrameMemory::of(memory)?;
+        let there = FrameMemory::map(memory)?;
         Ok(SharedFrames {
             there,
             reservation,
@@ -292,6 +298,14 @@ mod tests {
         let is_here = members.read(salts, frame, &mut page);
         assert!(!is_here || page.iter().all(|byte| *byte == page[0]));
         is_here.then_some(page[0])
+    }
+
+    #[test]
+    fn a_member_cannot_write_to_the_words() {
+        let (owners, members) = frames(1 << 20);
+        for place in [SALTS, PLACES, WORD_BYTES - 1] {
+            assert!(owners.there.words.is_writable(place) && !members.words.is_writable(place), "{place}");
+        }
     }
 
     #[test]

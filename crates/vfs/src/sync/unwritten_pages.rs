@@ -13,7 +13,8 @@
 //! marks      one bit for each page, from page 0 on, of the first [`MOST_PAGES`]
 //! ```
 //!
-//! Between them lies what the owner leaves behind where it dies (`heirs`).
+//! Between them lies what the owner leaves behind where it dies (`heirs`). Members write one word of that, beside `life`. All else is the owner's: members
+//! have it write-protected.
 //!
 //! # Invariants
 //! 1. A member reads while it has the lock of a reader, and the marks of a commit are set under the lock that excludes readers. So a mark that is not
@@ -21,10 +22,10 @@
 //! 2. What a member has read counts where `open` and `life` are as they were, behind the read. The owner closes before it gives the file
 //!    to anybody else.
 //! 3. Page 1 is always unwritten: its counters are newer than the file's. So are pages that have no bit.
-//! 4. Nothing here is needed to recover the files. Members change nothing here.
+//! 4. Nothing here is needed to recover the files.
 
 use crate::error::{Error, Result};
-use crate::sync::wal_index_region::Region;
+use crate::sync::wal_index_region::{LARGEST_PAGE, Region};
 use litefoot_storage::os::NamelessMemory;
 use litefoot_storage::os::life::{HasWord, Life, has_died, is_alive};
 use litefoot_storage::sync::Mutex;
@@ -37,11 +38,13 @@ const MOST_PAGES: u32 = 1 << 23;
 
 /// Places of the words, each in a cache line of its own.
 const LIFE: usize = 0;
-const OPEN: usize = 128;
-const ALL: usize = 256;
-const LOG: usize = 640;
-const BESIDE: usize = 768;
-const MARKS: usize = 4096;
+/// From here on all is the owner's.
+pub(super) const OWNERS: usize = LARGEST_PAGE;
+const OPEN: usize = OWNERS;
+const ALL: usize = OWNERS + 128;
+const LOG: usize = OWNERS + 256;
+const BESIDE: usize = OWNERS + 384;
+const MARKS: usize = OWNERS + 4096;
 const BYTES: usize = MARKS + MOST_PAGES as usize / 8;
 
 /// The marks, as the owner or a member maps them.
@@ -66,6 +69,12 @@ impl Marks {
     /// # Errors
     /// The system gives no memory.
     pub fn of(memory: NamelessMemory) -> Result<Marks> {
+        let marks = Marks::map(memory)?;
+        marks.region.protect(OWNERS..BYTES).map_err(|_| Error::NoMemory)?;
+        Ok(marks)
+    }
+
+    fn map(memory: NamelessMemory) -> Result<Marks> {
         let mut region = Region::new(BYTES).ok_or(Error::NoMemory)?;
         region.join(&memory, 0).map_err(|_| Error::NoMemory)?;
         Ok(Marks { region, memory })
@@ -155,7 +164,7 @@ impl UnwrittenPages {
     /// # Errors
     /// The system gives no memory, or does not say when a process dies.
     pub fn new() -> Result<UnwrittenPages> {
-        let marks = Arc::new(Marks::of(NamelessMemory::new().map_err(|_| Error::NoMemory)?)?);
+        let marks = Arc::new(Marks::map(NamelessMemory::new().map_err(|_| Error::NoMemory)?)?);
         marks.number(ALL).store(1, Ordering::SeqCst);
         let life = Life::begin(marks.clone()).map_err(|_| Error::NoMemory)?;
         let id = RandomState::new().hash_one(std::process::id());
@@ -280,6 +289,16 @@ mod tests {
         });
         assert!(!during && readable(&marks).is_empty(), "the owner is gone");
         assert!(!marks.read_beside_owner(|| true));
+    }
+
+    #[test]
+    fn a_member_can_write_beside_the_word_of_the_owners_life_only() {
+        let owners = UnwrittenPages::new().unwrap();
+        let marks = owners.of_member();
+        for (place, expected) in [(LIFE, true), (OPEN, false), (MARKS, false), (BYTES - 1, false)] {
+            assert!(owners.marks().region.is_writable(place));
+            assert_eq!(marks.region.is_writable(place), expected, "{place}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::sync::shared_frames::SharedFrames;
 use crate::sync::slot_gates::{Gates, Seats};
 use crate::sync::wal_index::{COPY_WORDS, HeldSlots, READ_SLOTS, WalIndex, WalIndexState};
 use crate::sync::wal_index_region::Region;
+use litefoot_storage::file::FileId;
 use litefoot_storage::os::NamelessMemory;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,18 +61,22 @@ impl WalIndex {
     ///
     /// # Errors
     /// There is no such memory.
-    pub(crate) fn begin_group(&self) -> Result<Arc<Board>> {
-        self.begin_group_in(&mut self.state())
+    pub(crate) fn begin_group(&self, database: FileId) -> Result<Arc<Board>> {
+        self.begin_group_in(database, &mut self.state())
     }
 
     /// The same where no handle uses the regions, and none begins to before `then` has the board; `None` where one does.
-    pub(crate) fn begin_unused_group(&self, then: impl FnOnce(Arc<Board>)) -> Option<Result<()>> {
+    pub(crate) fn begin_unused_group(
+        &self,
+        database: FileId,
+        then: impl FnOnce(Arc<Board>),
+    ) -> Option<Result<()>> {
         let mut state = self.state();
         let is_unused = state.users == 0 && state.file.is_none();
-        is_unused.then(|| self.begin_group_in(&mut state).map(then))
+        is_unused.then(|| self.begin_group_in(database, &mut state).map(then))
     }
 
-    fn begin_group_in(&self, state: &mut WalIndexState) -> Result<Arc<Board>> {
+    fn begin_group_in(&self, database: FileId, state: &mut WalIndexState) -> Result<Arc<Board>> {
         if let Some(group) = state.group.as_ref().filter(|group| !group.is_over) {
             return Ok(group.board.clone());
         }
@@ -88,7 +93,7 @@ impl WalIndex {
         // Connections of members may be there that use no index, with their seats.
         let (board, seats) = match state.group.take() {
             Some(group) => (group.board, group.seats),
-            None => (Arc::new(Board::new()?), Seats::default()),
+            None => (Arc::new(Board::new(database)?), Seats::default()),
         };
         board.gate().set(self.exclusive.glance());
         if state.users == 0 {
@@ -260,6 +265,7 @@ impl WalIndexState {
 mod tests {
     use super::*;
     use crate::ffi::codes::SQLITE_SHM_NLOCK;
+    use crate::sync::group_board::of_test::DATABASE;
     use crate::sync::shm_file::{ShmFile, unlock_members};
     use crate::sync::wal_index::{CHANGE_WORD, VERSION_WORD, WRITE_SLOT};
     use litefoot_storage::file::Medium;
@@ -270,7 +276,7 @@ mod tests {
     #[test]
     fn a_member_that_reads_by_its_seat_is_another_process_that_reads() {
         let index = WalIndex::default();
-        let board = index.begin_group().unwrap();
+        let board = index.begin_group(DATABASE).unwrap();
         let seat = index.take_seat().unwrap();
         board.set_open(true);
         assert!(!index.is_read_by_others().unwrap());
@@ -285,7 +291,7 @@ mod tests {
         let index = WalIndex::default();
         let mut members_slots = index.register();
         assert!(index.join_member(&mut members_slots).is_none(), "no group");
-        index.begin_group().unwrap();
+        index.begin_group(DATABASE).unwrap();
         index.join(|| Ok::<_, Error>(())).unwrap();
         let owners = [0, 1].map(|number| index.map(number, BYTES, true).unwrap().unwrap());
         let MembersMemory { memory, .. } = index.join_member(&mut members_slots).unwrap();
@@ -318,9 +324,9 @@ mod tests {
             // SAFETY: regions of this test's own.
             unsafe { region.as_ptr().add(BYTES - 1).write(value) };
         }
-        assert!(index.begin_unused_group(drop).is_none(), "a handle uses it");
-        let board = index.while_nobody_writes(|_| index.begin_group()).unwrap().unwrap();
-        assert!(Arc::ptr_eq(&board, &index.begin_group().unwrap()), "it has begun");
+        assert!(index.begin_unused_group(DATABASE, drop).is_none(), "a handle uses it");
+        let board = index.while_nobody_writes(|_| index.begin_group(DATABASE)).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&board, &index.begin_group(DATABASE).unwrap()), "it has begun");
         let mut held = index.register();
         let MembersMemory { memory, .. } = index.join_member(&mut held).unwrap();
         for (number, value) in [(0, 5), (1, 6)] {
@@ -367,7 +373,7 @@ mod tests {
         let medium: Arc<dyn Medium> = Arc::new(OsMedium);
         let owner = || {
             let index = WalIndex::default();
-            index.begin_group().unwrap();
+            index.begin_group(DATABASE).unwrap();
             index.join_file(&medium, &path).unwrap();
             index.map(0, BYTES, true).unwrap();
             index

@@ -7,14 +7,20 @@
 //! 1. A region does not move, and is freed when it is dropped. A region that a forked child has inherited is never freed
 //!    there, since inherited connections know its address.
 //! 2. A region that is a file's, or memory of several processes, is noted as shared memory: a forked child has zeros of its own there.
+//! 3. A process that only reads bytes of memory of several processes has them [write-protected](Region::protect): a stray write of its application ends
+//!    that process, as anywhere, and no other one.
 
 use litefoot_storage::file::{self, DeviceError, File, Operation};
 use litefoot_storage::fork::SharedMemory;
 use litefoot_storage::os::NamelessMemory;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
+
+/// A multiple of the bytes of a page of any system.
+pub(crate) const LARGEST_PAGE: usize = 65536;
 
 /// A region of the wal-index, or several in one mapping.
 pub(crate) struct Region {
@@ -104,6 +110,22 @@ impl Region {
         Ok(())
     }
 
+    /// This process only reads these bytes from now on. Of pages of the system that have other bytes as well nothing changes.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn protect(&self, bytes: Range<usize>) -> io::Result<()> {
+        let page = page_bytes();
+        let end = if bytes.end < self.bytes { bytes.end / page * page } else { self.bytes };
+        let begin = bytes.start.next_multiple_of(page);
+        let Some(len) = end.checked_sub(begin).filter(|len| *len > 0) else { return Ok(()) };
+        // SAFETY: the region's own mapping. Who protects it writes nothing there.
+        match unsafe { libc::mprotect(self.at(begin).as_ptr().cast(), len, libc::PROT_READ) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Zeros take the place of the file. No handle counts on what is in it.
     pub fn unshare(&mut self, path: &Path) -> file::Result<()> {
         // SAFETY: the region's own mapping.
@@ -120,6 +142,22 @@ impl Region {
     pub unsafe fn word(&self, number: usize) -> &AtomicU32 {
         // SAFETY: by contract; a region is aligned, and lives as long as `self`.
         unsafe { &*self.memory.as_ptr().cast::<AtomicU32>().add(number) }
+    }
+}
+
+#[cfg(test)]
+impl Region {
+    /// True if this process can write a byte of it, as the system says.
+    pub fn is_writable(&self, offset: usize) -> bool {
+        let address = self.at(offset).addr().get();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let found = maps.lines().find_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (begin, end) = range.split_once('-')?;
+            let [begin, end] = [begin, end].map(|text| usize::from_str_radix(text, 16).unwrap());
+            (begin..end).contains(&address).then(|| rest.starts_with("rw"))
+        });
+        found.unwrap()
     }
 }
 
@@ -203,6 +241,21 @@ mod tests {
         // The parent's region is never freed by the child's copy.
         drop(region.inherit());
         assert_eq!(last.swap(8, Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn whole_pages_are_protected() {
+        let (page, region) = (page_bytes(), Region::new(8 * LARGEST_PAGE).unwrap());
+        let writable = || {
+            let pages = 0..8 * LARGEST_PAGE / page;
+            pages.filter(|number| region.is_writable(number * page)).collect::<Vec<_>>()
+        };
+        region.protect(1..page).unwrap();
+        assert_eq!(writable().len(), 8 * LARGEST_PAGE / page, "other bytes are in that page");
+        region.protect(0..page + 1).unwrap();
+        region.protect(3 * page - 1..4 * page).unwrap();
+        region.protect(6 * page..8 * LARGEST_PAGE).unwrap();
+        assert_eq!(writable(), [1, 2, 4, 5]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Report, Subject};
 use crate::reach::carriers::Carrier;
-use crate::reach::process::{OpenDatabase, Running};
+use crate::reach::process::{OpenDatabase, Running, State};
 use crate::reach::program::Program;
 use crate::reach::ways;
 use serde_json::{Value, json};
@@ -51,6 +51,10 @@ fn of_database(database: &OpenDatabase) -> Value {
     json!({
         "path": database.path.to_string_lossy(),
         "state": database.state.name(),
+        "leader": match database.state {
+            State::Member(leader) => Some(leader),
+            _ => None,
+        },
         "others": others.collect::<Vec<_>>(),
         "no_lease": database.no_lease,
     })

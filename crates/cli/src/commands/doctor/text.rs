@@ -1,6 +1,7 @@
 //! What `litefoot doctor` says, in lines.
 
 use super::{Reached, Report, Subject};
+use crate::inspect;
 use crate::reach::carriers::{Carrier, Kind};
 use crate::reach::process::{OpenDatabase, Running, State};
 use crate::reach::program::Program;
@@ -31,7 +32,8 @@ pub fn lines(report: &Report) -> Vec<String> {
         lines.push(line("  way in", obstacle.way()));
     }
     if let Subject::Process(running) = &report.subject {
-        lines.extend(running.databases.iter().flat_map(of_database));
+        let is_loaded = running.library.is_some();
+        lines.extend(running.databases.iter().flat_map(|database| of_database(database, is_loaded)));
     }
     lines.extend(report.notes.iter().map(|note| line("note", note)));
     lines
@@ -92,7 +94,7 @@ fn reached(report: &Report) -> &'static str {
     }
 }
 
-fn of_database(database: &OpenDatabase) -> Vec<String> {
+fn of_database(database: &OpenDatabase, is_loaded: bool) -> Vec<String> {
     let others = match database.others.as_slice() {
         [] => String::new(),
         others => {
@@ -100,10 +102,20 @@ fn of_database(database: &OpenDatabase) -> Vec<String> {
             format!("; also open in {}", names.join(", "))
         }
     };
+    let leads;
     let state = match (database.state, database.others.is_empty()) {
         (State::Owned, _) => "on litefoot, which owns it",
         (State::MultiProcess, _) => "on litefoot, which shares it: commits cost what they cost without",
-        (State::Elsewhere, _) => "a visitor, or a member of its group: another process has it on litefoot",
+        (State::Member(leader), _) => {
+            leads = format!("on litefoot, as a member of the group of {}", inspect::process(Some(leader)));
+            leads.as_str()
+        }
+        (State::Elsewhere, _) if is_loaded => {
+            "a visitor: another process has it on litefoot, and this one has not joined it (docs/several-processes.md)"
+        }
+        (State::Elsewhere, _) => {
+            "a visitor: another process has it on litefoot; on litefoot this one would join it, in WAL mode where a sync takes long or with sharing=group"
+        }
         (State::Stock, true) => "on stock SQLite; on litefoot this process would own it",
         (State::Stock, false) => {
             "on stock SQLite; on litefoot it would be shared, and cost what it costs without, while others have it open that do not join it"

@@ -74,7 +74,7 @@ pub fn as_json(files: &Files, seen: Option<&Seen>) -> Value {
             "program": process.and_then(crate::inspect::program),
             "open_seconds": seen.map(Seen::open_seconds),
         },
-        "sharing": seen.map(|seen| Sharing::of(seen).as_json()),
+        "sharing": seen.map(|seen| Sharing::with_members(seen, files.id).as_json()),
         "litefoot_stats": stats,
     })
 }

@@ -106,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         output.text(prometheus::exposition(&files, seen.as_ref()))?;
     } else {
         let mut rows = text::describe(&files);
-        rows.extend(seen.iter().flat_map(text::figures));
+        rows.extend(seen.iter().flat_map(|seen| text::figures(seen, files.id)));
         let cells: Vec<_> =
             rows.into_iter().map(|(name, value)| vec![left(name), left(printable(&value))]).collect();
         let columns = Columns::fit(cells.iter().map(Vec::as_slice));

@@ -3,7 +3,8 @@
 use super::Seen;
 use super::text::Row;
 use crate::inspect;
-use litefoot::stats::DatabaseState;
+use litefoot::stats::{DatabaseState, processes_of_group};
+use litefoot_storage::file::FileId;
 use litefoot_terminal::text::{duration, grouped};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,6 +38,8 @@ pub struct Sharing {
     /// Connections of other processes that it commits for, and their calls so far.
     members: u64,
     member_calls: u64,
+    /// The processes that are members, as far as they show themselves.
+    processes: Vec<u32>,
     /// Connections that wait for their turn to write, its own included.
     writers_waiting: u64,
 }
@@ -53,6 +56,16 @@ impl Sharing {
     pub fn of(seen: &Seen) -> Sharing {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
         Sharing::at(seen, now, seen.open_seconds())
+    }
+
+    /// The state now, with the processes that are members of that database's group.
+    pub fn with_members(seen: &Seen, database: FileId) -> Sharing {
+        let mut sharing = Sharing::of(seen);
+        if sharing.members > 0 {
+            sharing.processes = processes_of_group(database);
+            sharing.processes.retain(|process| *process != seen.process);
+        }
+        sharing
     }
 
     fn at(seen: &Seen, now_ms: u64, open_seconds: u64) -> Sharing {
@@ -73,6 +86,7 @@ impl Sharing {
             owned_seconds: open_seconds.saturating_sub(shared_seconds),
             members: reading.get("members"),
             member_calls: reading.get("member_calls"),
+            processes: Vec::new(),
             writers_waiting: reading.get("writers_waiting"),
         }
     }
@@ -121,9 +135,12 @@ impl Sharing {
                 0 => String::new(),
                 waiting => format!("; {} waiting for the turn to write", grouped(waiting)),
             };
-            format!(
-                "leads; commits for {members} {connections} of other processes, {calls} calls so far{waiting}"
-            )
+            let others = match self.processes.as_slice() {
+                [] => "other processes".to_owned(),
+                [one] => inspect::process(Some(*one)),
+                several => format!("processes {}", several.iter().map(named).collect::<Vec<_>>().join(", ")),
+            };
+            format!("leads; commits for {members} {connections} of {others}, {calls} calls so far{waiting}")
         })
     }
 
@@ -141,9 +158,17 @@ impl Sharing {
             "multi_process_seconds": self.shared_seconds,
             "members": self.members,
             "member_calls": self.member_calls,
+            "member_processes": self.processes.iter().map(|process| {
+                json!({"process": process, "program": inspect::program(*process)})
+            }).collect::<Vec<_>>(),
             "writers_waiting": self.writers_waiting,
         })
     }
+}
+
+/// A process among others.
+fn named(process: &u32) -> String {
+    inspect::program(*process).map_or_else(|| process.to_string(), |program| format!("{process} ({program})"))
 }
 
 impl Visitor {
@@ -242,7 +267,7 @@ mod tests {
             json!({
                 "state": "multi_process", "since": 90, "because": {"process": 77, "program": "vim"},
                 "lease_refused": false, "changes": 1, "owned_seconds": 45, "multi_process_seconds": 5,
-                "members": 0, "member_calls": 0, "writers_waiting": 0,
+                "members": 0, "member_calls": 0, "member_processes": [], "writers_waiting": 0,
             })
         );
     }

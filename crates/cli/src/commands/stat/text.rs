@@ -4,6 +4,7 @@ use super::super::tier::{living, spread};
 use super::Seen;
 use super::sharing::Sharing;
 use crate::inspect::{Content, Files, Owner, process};
+use litefoot_storage::file::FileId;
 use litefoot_terminal::text::{duration, grouped};
 
 /// A row: what, and what of it.
@@ -73,9 +74,9 @@ pub fn describe(files: &Files) -> Vec<Row> {
 
 /// The figures of the process that has the database open. Of what never happened, only what stands on its own
 /// is shown.
-pub fn figures(seen: &Seen) -> Vec<Row> {
+pub fn figures(seen: &Seen, database: FileId) -> Vec<Row> {
     let mut rows = vec![("open for".to_owned(), duration(seen.open_seconds()))];
-    rows.extend(Sharing::of(seen).rows());
+    rows.extend(Sharing::with_members(seen, database).rows());
     let shown = seen.reading.figures.iter().filter(|(name, _, value)| *value > 0 && !Sharing::has(name));
     rows.extend(shown.map(|(name, _, value)| (format!("litefoot {name}"), grouped(*value))));
     rows

@@ -63,7 +63,7 @@ pub(crate) fn member(medium: &Arc<dyn Medium>, path: &Path, bytes: &[u8]) -> Opt
             kept_logs: None,
         })
     });
-    database.db().shared().begin_board(database.wal_index().begin_group().ok()?);
+    database.db().shared().begin_board(database.wal_index().begin_group(file.id()).ok()?);
     let mut served = Served::new(vfs, database.clone(), POWERSAFE);
     let (mut outgoing, mut outcome) = (Vec::new(), 1_u64);
     for frame in frames(bytes).take(MOST_CALLS) {

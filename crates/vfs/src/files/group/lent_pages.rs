@@ -21,7 +21,7 @@ use crate::files::group::protocol::{Call, FileOf, Operation};
 use crate::files::vfs::Vfs;
 use crate::sync::file_locks::take_from;
 use crate::sync::forks::InSqlite;
-use crate::sync::heirs::{Estate, Fate, LATEST, LooksAfter, Orphan};
+use crate::sync::heirs::{Estate, Fate, Heritage, LATEST, LooksAfter, Orphan};
 use crate::sync::lock_table::Level;
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::file::File;

@@ -32,7 +32,7 @@ pub(super) fn group_on(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>) {
     let vfs = vfs_on(medium.clone());
     let setup = DatabaseSetup::of_test(medium, Path::new("/app.db"));
     let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
-    database.db().shared().begin_board(database.wal_index().begin_group().unwrap());
+    database.db().shared().begin_board(database.wal_index().begin_group(database.db().file().id()).unwrap());
     database.own().unwrap();
     (vfs, database)
 }

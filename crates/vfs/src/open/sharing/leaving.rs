@@ -249,7 +249,8 @@ mod tests {
     #[test]
     fn a_member_that_reads_by_its_seat_stays_protected_where_a_change_has_failed() {
         let (database, others) = failed_beside(Level::None);
-        let (board, now) = (Arc::new(Board::new().unwrap()), Moment { epoch: 1, commits: 0 });
+        let (board, now) =
+            (Arc::new(Board::new(database.db().file().id()).unwrap()), Moment { epoch: 1, commits: 0 });
         board.set_open(true);
         board.show(now);
         database.locks().sit(&board, 3);

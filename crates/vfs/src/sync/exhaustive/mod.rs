@@ -9,6 +9,7 @@
 
 mod epochs;
 mod file_seats;
+mod heirs;
 mod left_behind;
 mod promises;
 mod queue;

@@ -3,7 +3,11 @@
 use super::{Board, FIRST_SEAT, OPEN, Words};
 use crate::sync::reader_gate::{Announcement, Gate};
 use crate::sync::word::Word;
+use litefoot_storage::file::FileId;
 use std::sync::atomic::{AtomicU8, AtomicU64};
+
+/// A database that is none.
+pub(crate) const DATABASE: FileId = FileId { device: 0, inode: 0 };
 
 /// The words of a board with a few seats.
 #[derive(Default)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::sync::file_seats::SeatLock;
+use crate::sync::group_board::of_test::DATABASE;
 use crate::sync::group_changes::Moment;
 use Level::*;
 use std::sync::atomic::AtomicU64;
@@ -199,7 +200,7 @@ fn members_that_read_by_their_seats_count_as_readers() {
         (Pending, true, Pending),
         (Exclusive, false, Pending),
     ] {
-        let (table, board) = (LockTable::default(), Arc::new(Board::new().unwrap()));
+        let (table, board) = (LockTable::default(), Arc::new(Board::new(DATABASE).unwrap()));
         let slot = table.new_reader_slot();
         board.set_open(true);
         board.show(now);
@@ -219,7 +220,7 @@ fn members_that_read_by_their_seats_count_as_readers() {
 #[test]
 fn the_first_member_finds_the_gate_as_it_is() {
     let now = Moment { epoch: 1, commits: 0 };
-    let (table, board) = (LockTable::default(), Arc::new(Board::new().unwrap()));
+    let (table, board) = (LockTable::default(), Arc::new(Board::new(DATABASE).unwrap()));
     let slot = table.new_reader_slot();
     assert!(table.lock(&slot, Exclusive));
     board.set_open(true);
@@ -233,7 +234,7 @@ fn the_first_member_finds_the_gate_as_it_is() {
 #[test]
 fn a_forked_child_leaves_the_board_of_its_parent_alone() {
     let now = Moment { epoch: 1, commits: 0 };
-    let (table, board) = (LockTable::default(), Arc::new(Board::new().unwrap()));
+    let (table, board) = (LockTable::default(), Arc::new(Board::new(DATABASE).unwrap()));
     let parent = fork::generation().wrapping_sub(1);
     let members = Members { board: board.clone(), seats: AtomicUsize::new(1), generation: parent };
     assert!(table.members.set(members).is_ok());

@@ -1,6 +1,7 @@
 //! The index itself: its regions, its header, who empties, makes or deletes it, and what failures and power cuts leave.
 
 use super::*;
+use crate::sync::group_board::of_test::DATABASE;
 
 #[test]
 fn regions_are_one_memory_and_grow_for_all() {
@@ -187,7 +188,7 @@ fn no_index_of_an_owner_is_one_that_its_members_may_remember_of_another() {
         other.make_index();
         let remembered = other.header();
         let (index, mut held) = (WalIndex::default(), WalIndex::default().register());
-        index.begin_group().unwrap();
+        index.begin_group(DATABASE).unwrap();
         assert!(other.lock(0, WRITE_SLOT, true));
         assert!(matches!(index.join_file(&medium, path), Err(Error::Busy)), "somebody writes");
         assert!(index.state().regions.is_empty() && !index.is_used());

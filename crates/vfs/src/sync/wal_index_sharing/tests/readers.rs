@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sync::group_board::Board;
+use crate::sync::group_board::of_test::DATABASE;
 
 /// An owner whose first handle reads by a slot, beside an idle one.
 fn reading(slot: usize) -> Process {
@@ -128,7 +129,7 @@ fn an_index_is_others_only_where_it_is_whole_and_nobody_writes() {
 /// A group's index of so many regions, of which a member shares a slot by its seat.
 fn read_by_a_member(regions: usize, slot: usize) -> (Process, Arc<Board>, usize) {
     let owner = reading(slot);
-    let board = owner.index.while_nobody_writes(|_| owner.index.begin_group()).unwrap().unwrap();
+    let board = owner.index.while_nobody_writes(|_| owner.index.begin_group(DATABASE)).unwrap().unwrap();
     owner.region(regions - 1, true).unwrap();
     owner.handles[0].unshare(u8::MAX);
     let seat = owner.index.take_seat().unwrap();

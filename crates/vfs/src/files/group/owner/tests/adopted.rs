@@ -31,7 +31,7 @@ fn heir(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     let vfs = crate::files::group::of_test::vfs_on(medium.clone());
     let setup = DatabaseSetup::of_test(medium, Path::new("/app.db"));
     let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
-    database.db().shared().begin_board(database.wal_index().begin_group().unwrap());
+    database.db().shared().begin_board(database.wal_index().begin_group(database.db().file().id()).unwrap());
     let marks = UnwrittenPages::new().unwrap();
     database.succeed(MARKS, marks.of_member()).unwrap();
     let orphan = orphan(&vfs, &database);

@@ -94,6 +94,25 @@ fn a_commit_that_shares_a_sync_is_shown_to_nobody_before_that() {
     }
 }
 
+/// A panic in the owner, or what else makes its memory doubtful: no member commits any more, and the files have what was acknowledged.
+#[test]
+fn the_latch_of_an_owner_is_that_of_all_members() {
+    let medium = SimMedium::new();
+    let (vfs, database, mut one) = held_group_on(&medium);
+    assert!(append_behind_others(&mut one).is_some());
+    one.0.main().unwrap().await_owed_sync(database.rollback_log().syncs().unsettled()).unwrap();
+    database.db().latch_after_panic("on purpose");
+    let mut others = [one, member(&vfs, &database)];
+    for member in &mut others {
+        begin_to_write(member);
+        let refused = commit(member, 2 * PAGE as u64, &[(2, 8)], SYNC_WANTED | HAS_JOURNAL | RELEASES);
+        let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains("internal error") && text.contains("on purpose"), "{text}");
+        member.main(Operation::Unlock, Level::None as u64, 0);
+    }
+    assert_eq!(after_power_cuts(&medium), [7]);
+}
+
 /// Its member may hear that it was made, and of nothing else (`group/file_orphan`).
 #[test]
 fn power_cuts_a_commit_that_waits_for_its_sync_is_durable_before_strangers_come() {
