@@ -114,7 +114,7 @@ fn of_database(database: &OpenDatabase, is_loaded: bool) -> Vec<String> {
             "a visitor: another process has it on litefoot, and this one has not joined it (docs/several-processes.md)"
         }
         (State::Elsewhere, _) => {
-            "a visitor: another process has it on litefoot; on litefoot this one would join it, in WAL mode where a sync takes long or with sharing=group"
+            "a visitor: another process has it on litefoot; on litefoot this one would join it (in WAL mode: where a sync takes a millisecond or more, or with sharing=group)"
         }
         (State::Stock, true) => "on stock SQLite; on litefoot this process would own it",
         (State::Stock, false) => {
