@@ -4,10 +4,10 @@
 //! The other process has opened the database first, and does nothing else meanwhile: in a group it is the owner, and each that comes is a member. Its time
 //! begins before litefoot is set up, and ends behind the close.
 
-use super::process::{self, DATABASE, READY, SIDES, Side};
-use super::{await_ready, complaining, hear_micros};
+use super::process::{self, DATABASE, READY, Side};
+use super::{await_ready, complaining, hear_micros, set_medians, take_turns};
 use crate::harness::told::Told;
-use crate::harness::{Progress, interleave, median};
+use crate::harness::{Progress, median};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
@@ -54,18 +54,15 @@ pub(super) fn run(
     progress: &mut dyn Progress,
 ) -> Result<()> {
     let failed = |source| Error::Directory { path: options.directory.clone(), source };
-    let rounds = interleave(&SIDES, 0, |_, side| {
+    let sides = take_turns(progress, |side| {
         let scratch = tempfile::tempdir_in(&options.directory).map_err(failed)?;
         super::make(scratch.path(), mode, |db| db.execute_batch(MAKE))?;
-        let round = round(scratch.path(), *side)?;
-        progress.advance(1)?;
-        Ok(round)
+        round(scratch.path(), side)
     })?;
     for (number, (_, figure)) in WORK.iter().enumerate() {
-        for (side, rounds) in SIDES.iter().zip(&rounds) {
-            let times = rounds.iter().map(|times| times[number]);
-            figures.set(format!("{figure}.{mode}.{}", side.name()), median(times));
-        }
+        let times: Vec<Vec<f64>> =
+            sides.iter().map(|rounds| rounds.iter().map(|times| times[number]).collect()).collect();
+        set_medians(figures, &format!("{figure}.{mode}"), &times);
     }
     Ok(())
 }

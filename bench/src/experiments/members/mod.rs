@@ -89,11 +89,7 @@ pub(super) fn run(options: &Options, progress: &mut dyn Progress) -> Result<Figu
     let all = cases.len() + reads.len() + joins.len() + memory.len() * COUNTS.len();
     progress.begin("rounds", (all * SIDES.len() * harness::MIN_ROUNDS) as u64);
     for (mode, count, name) in cases {
-        let rounds = interleave(&SIDES, 0, |_, side| {
-            let round = round(&options.directory, mode, count, *side, time)?;
-            progress.advance(1)?;
-            Ok(round)
-        })?;
+        let rounds = take_turns(progress, |side| round(&options.directory, mode, count, side, time))?;
         note(&mut figures, &name, &rounds, time);
     }
     for mode in reads {
@@ -178,6 +174,22 @@ fn round(parent: &Path, mode: &'static str, count: i64, side: Side, time: Durati
         round.calls = round.calls.max(calls);
     }
     Ok(round)
+}
+
+/// The rounds of each side, which take turns.
+fn take_turns<T>(progress: &mut dyn Progress, round: impl Fn(Side) -> Result<T>) -> Result<Vec<Vec<T>>> {
+    interleave(&SIDES, 0, |_, side| {
+        let round = round(*side)?;
+        progress.advance(1)?;
+        Ok(round)
+    })
+}
+
+/// Sets a figure of each side: the median of its rounds.
+fn set_medians(figures: &mut Figures, figure: &str, sides: &[Vec<f64>]) {
+    for (side, rounds) in SIDES.iter().zip(sides) {
+        figures.set(format!("{figure}.{}", side.name()), median(rounds.iter().copied()));
+    }
 }
 
 /// Makes the database of a round.

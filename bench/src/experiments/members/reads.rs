@@ -6,10 +6,10 @@
 //!
 //! `--case memory` has several processes read and change it, and asks the system for the memory of all.
 
-use super::process::{self, DATABASE, READY, SIDES, Side};
-use super::{COUNTS, await_ready, complaining, hear_micros, set_ratios};
+use super::process::{self, DATABASE, READY, Side};
+use super::{COUNTS, await_ready, complaining, hear_micros, set_medians, set_ratios, take_turns};
+use crate::harness::Progress;
 use crate::harness::told::Told;
-use crate::harness::{Progress, interleave, median};
 use crate::options::Options;
 use crate::report::Figures;
 use crate::{Error, Result};
@@ -81,17 +81,11 @@ pub(super) fn run(
     progress: &mut dyn Progress,
 ) -> Result<()> {
     let scratch = filled(options, mode)?;
-    let rounds = interleave(&SIDES, 0, |_, side| {
-        let round = round(scratch.path(), *side)?;
-        progress.advance(1)?;
-        Ok(round)
-    })?;
+    let sides = take_turns(progress, |side| round(scratch.path(), side))?;
     for (number, (_, figure, unit)) in QUESTIONS.iter().enumerate() {
         let times: Vec<Vec<f64>> =
-            rounds.iter().map(|rounds| rounds.iter().map(|times| times[number] / unit).collect()).collect();
-        for (side, times) in SIDES.iter().zip(&times) {
-            figures.set(format!("{figure}.{mode}.{}", side.name()), median(times.iter().copied()));
-        }
+            sides.iter().map(|rounds| rounds.iter().map(|times| times[number] / unit).collect()).collect();
+        set_medians(figures, &format!("{figure}.{mode}"), &times);
         set_ratios(figures, &format!("{figure}_ratio"), mode, &times);
     }
     Ok(())
@@ -148,15 +142,8 @@ pub(super) fn run_memory(
 ) -> Result<()> {
     let scratch = filled(options, mode)?;
     for count in COUNTS {
-        let rounds = interleave(&SIDES, 0, |_, side| {
-            let used = memory(scratch.path(), *side, count)?;
-            progress.advance(1)?;
-            Ok(used)
-        })?;
-        for (side, rounds) in SIDES.iter().zip(&rounds) {
-            let figure = format!("memory_mb.{mode}_{count}.{}", side.name());
-            figures.set(figure, median(rounds.iter().copied()));
-        }
+        let sides = take_turns(progress, |side| memory(scratch.path(), side, count))?;
+        set_medians(figures, &format!("memory_mb.{mode}_{count}"), &sides);
     }
     Ok(())
 }

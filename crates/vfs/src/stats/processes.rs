@@ -25,6 +25,10 @@ pub(super) const PROCESSES: &str = "/proc";
 /// Links of open files that one search follows. A link costs about a microsecond.
 pub const LINKS_MAX: usize = 20_000;
 
+/// What the system writes before the name of a memory file, and behind it: it has no place in a directory.
+const MEMORY_FILE: &str = "/memfd:";
+const GONE: &str = " (deleted)";
+
 /// How the memory of a group is named, before the numbers of its database.
 const GROUP: &str = "litefoot-group:";
 
@@ -58,6 +62,11 @@ pub fn processes_that_opened(file: FileId) -> Vec<u32> {
     search(file, usize::MAX).collect()
 }
 
+/// The target of the link to a memory file of that name.
+pub(super) fn listed_as(name: &str) -> PathBuf {
+    format!("{MEMORY_FILE}{name}{GONE}").into()
+}
+
 /// The name of the memory that all processes of a database's group have (`sync::group_board`).
 pub(crate) fn name_of_group(database: FileId) -> String {
     format!("{GROUP}{:x}:{:x}", database.device, database.inode)
@@ -65,7 +74,7 @@ pub(crate) fn name_of_group(database: FileId) -> String {
 
 /// The processes of a database's group, as far as this one may know: members, and the one that leads. Ascending.
 pub fn processes_of_group(database: FileId) -> Vec<u32> {
-    let name = PathBuf::from(format!("/memfd:{} (deleted)", name_of_group(database)));
+    let name = listed_as(&name_of_group(database));
     let mut left = LINKS_MAX;
     let is_in = |process: &u32| {
         open_files(*process, &mut left).any(|link| fs::read_link(link).is_ok_and(|target| target == name))
@@ -90,7 +99,7 @@ pub fn groups_of(process: u32) -> Vec<FileId> {
 
 /// The database of a group, from the target of the link to its memory.
 fn group_named(target: &str) -> Option<FileId> {
-    let name = target.strip_prefix("/memfd:")?.strip_suffix(" (deleted)")?;
+    let name = target.strip_prefix(MEMORY_FILE)?.strip_suffix(GONE)?;
     let (device, inode) = name.strip_prefix(GROUP)?.split_once(':')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
     Some(FileId { device: number(device)?, inode: number(inode)? })

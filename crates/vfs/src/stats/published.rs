@@ -9,7 +9,7 @@ use crate::stats::page::{
     DatabaseState, FIGURES, HEAD_WORDS, MAGIC, NAMES_BYTES, OPENED, PAGE_BYTES, PROCESS, STATE, VISITOR,
     VISITOR_BYTES, name_of,
 };
-use crate::stats::processes::{PROCESSES, processes};
+use crate::stats::processes::{PROCESSES, listed_as, processes};
 use litefoot_storage::file::FileId;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -47,7 +47,7 @@ impl Published {
     /// The process that owns the database of that identity, or one that shares it with others, as far as this process may
     /// know: those of other users show nothing. Processes that merely have it open are not answered.
     pub fn find(database: FileId) -> Option<Published> {
-        let name = PathBuf::from(format!("/memfd:{} (deleted)", name_of(database)));
+        let name = listed_as(&name_of(database));
         let mut best: Option<((bool, bool), Published)> = None;
         for found in processes().flat_map(|process| memory_files(process, &name)) {
             let Some(reading) = found.read().filter(Reading::is_in_use) else { continue };

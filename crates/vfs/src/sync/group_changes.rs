@@ -115,6 +115,7 @@ impl GroupChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::group_board::of_test::DATABASE;
 
     fn changed(changes: &GroupChanges, since: Moment) -> Option<Vec<u32>> {
         changes.since(since).1.map(|numbers| numbers.into_iter().collect())
@@ -142,10 +143,7 @@ mod tests {
 
     #[test]
     fn the_board_shows_the_present_until_that_is_another_one() {
-        let (changes, board) = (
-            GroupChanges::default(),
-            Arc::new(Board::new(crate::sync::group_board::of_test::DATABASE).unwrap()),
-        );
+        let (changes, board) = (GroupChanges::default(), Arc::new(Board::new(DATABASE).unwrap()));
         changes.begin_board(board.clone());
         board.set_open(true);
         type Change = fn(&GroupChanges);
