@@ -11,6 +11,15 @@ use std::time::{Duration, Instant};
 
 /// The stop of a call, as `PTRACE_O_TRACESYSGOOD` tells it from a signal.
 const CALL: c_int = libc::SIGTRAP | 0x80;
+/// The beginning of `struct ptrace_syscall_info` where the stop is before a call.
+#[repr(C)]
+struct CallInfo {
+    kind: u8,
+    _places: [u64; 2],
+    number: u64,
+    arguments: [u64; 6],
+}
+
 /// The kind of such a stop that comes before the call.
 const ENTRY: u8 = 1;
 const PAUSE: Duration = Duration::from_micros(50);
@@ -39,11 +48,29 @@ impl HeldThread {
 
     /// Lets it run to its call of that number, counted from 1; `false` where it makes no call for a while before.
     pub(crate) fn run_to_call(&self, last: usize) -> bool {
+        self.run_to_call_where(last, |_| true)
+    }
+
+    /// The same behind its first wait. Waits, and looks whether somebody has locks, do not count.
+    pub(crate) fn run_to_call_behind_waiting(&self, last: usize) -> bool {
+        let (mut has_waited, mut is_behind) = (false, false);
+        self.run_to_call_where(last, |call| {
+            let is_pause = call.number == libc::SYS_clock_nanosleep as u64;
+            let is_look =
+                call.number == libc::SYS_fcntl as u64 && call.arguments[1] == libc::F_OFD_SETLK as u64;
+            has_waited |= is_pause;
+            is_behind |= has_waited && !is_pause && !is_look;
+            is_behind && !is_pause && !is_look
+        })
+    }
+
+    fn run_to_call_where(&self, last: usize, mut counts: impl FnMut(&CallInfo) -> bool) -> bool {
         let mut calls = 0;
         loop {
             request(libc::PTRACE_SYSCALL, self.0, 0);
             let Some(signal) = self.await_stop(Duration::from_millis(500)) else { return false };
-            calls += usize::from(signal == CALL && self.is_before_call());
+            let call = (signal == CALL).then(|| self.call()).flatten();
+            calls += usize::from(call.is_some_and(|call| counts(&call)));
             if calls == last {
                 return true;
             }
@@ -65,14 +92,14 @@ impl HeldThread {
         libc::WIFSTOPPED(status).then(|| libc::WSTOPSIG(status))
     }
 
-    fn is_before_call(&self) -> bool {
-        // The beginning of `struct ptrace_syscall_info`: the kind of the stop.
-        let mut kind = MaybeUninit::<u8>::zeroed();
-        // SAFETY: the kernel writes as many bytes as it is told at most.
+    /// The call that it is about to make; `None` where it is behind one.
+    fn call(&self) -> Option<CallInfo> {
+        let mut info = MaybeUninit::<CallInfo>::zeroed();
+        // SAFETY: the kernel writes as many bytes as it is told at most, and any bytes are such a structure.
         unsafe {
-            let bytes = ptr::without_provenance_mut::<c_void>(size_of::<u8>());
-            libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, self.0, bytes, kind.as_mut_ptr()) > 0
-                && kind.assume_init() == ENTRY
+            let bytes = ptr::without_provenance_mut::<c_void>(size_of::<CallInfo>());
+            let is_told = libc::ptrace(libc::PTRACE_GET_SYSCALL_INFO, self.0, bytes, info.as_mut_ptr()) > 0;
+            Some(info.assume_init()).filter(|info| is_told && info.kind == ENTRY)
         }
     }
 

@@ -22,6 +22,7 @@
 //! | `shimmed` | members below another VFS |
 //! | `spilling` | transactions that do not fit their caches, beside readers |
 //! | `strangers` | programs that do not belong to the group |
+//! | `waiting_commits` | commits in the commit log whose owner is killed |
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,6 +47,7 @@ mod snapshots;
 mod spilling;
 mod strangers;
 mod together;
+mod waiting_commits;
 
 use kit::{acknowledged, open, open_below};
 use litefoot::rusqlite::Connection;
@@ -60,6 +62,11 @@ use std::time::{Duration, Instant};
 const KEEPS_LOG: &str = "GROUP_KEEPS_LOG";
 /// How often a process opens a database that opens it again and again.
 const OPENINGS: i64 = 60;
+/// What a process that obeys is told to have a child, and how long that lives at most.
+const FORK: &str = "fork";
+/// That it is to end without closing anything.
+const EXIT: &str = "exit";
+const LIFE_OF_CHILD: Duration = Duration::from_secs(60);
 /// Threads of a process that uses several.
 const THREADS: i64 = 4;
 
@@ -93,7 +100,16 @@ fn another_process() {
         // One statement a line.
         "obey" => {
             for line in std::io::stdin().lines() {
-                match db.execute_batch(&line.unwrap()) {
+                let line = line.unwrap();
+                if line == EXIT {
+                    std::process::exit(0);
+                }
+                if line == FORK {
+                    live_in_child(&path);
+                    println!("done");
+                    continue;
+                }
+                match db.execute_batch(&line) {
                     Ok(()) => println!("done"),
                     Err(error) => println!("failed: {error}"),
                 }
@@ -111,6 +127,21 @@ fn another_process() {
         // Reads until its input ends: transactions are whole, and none goes away.
         "read" => read_until_told(&db),
         other => panic!("{other}"),
+    }
+}
+
+/// Forks a child that does nothing while the database is there.
+fn live_in_child(path: &Path) {
+    // SAFETY: the child calls what one may call that has been forked by one of several threads.
+    if unsafe { libc::fork() } == 0 {
+        let begun = Instant::now();
+        let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+        // SAFETY: the path is terminated.
+        while begun.elapsed() < LIFE_OF_CHILD && unsafe { libc::access(path.as_ptr(), libc::F_OK) } == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // SAFETY: it ends the child.
+        unsafe { libc::_exit(0) };
     }
 }
 

@@ -40,6 +40,11 @@ impl Peer {
         self.user == 0 || self.user == unsafe { libc::geteuid() }
     }
 
+    /// True unless it is this process.
+    pub fn is_another(self) -> bool {
+        self.process != std::process::id()
+    }
+
     /// True if the process is stopped, as by SIGSTOP, and answers nothing until it is continued; `false` where that is not known. One that is
     /// traced stops for a moment at each call, and does not count.
     pub fn is_stopped(self) -> bool {

@@ -15,6 +15,12 @@ pub struct NamelessMemory {
     file: File,
 }
 
+impl From<NamelessMemory> for OwnedFd {
+    fn from(memory: NamelessMemory) -> OwnedFd {
+        memory.file.into()
+    }
+}
+
 impl NamelessMemory {
     /// Memory of no bytes.
     ///

@@ -86,7 +86,7 @@ impl Default for RollbackDeltas {
 /// A transaction that may be logged as deltas.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// True where the options say so, and SQLite has a journal.
+    /// True where the options say so, SQLite has a journal, and strangers cannot have the database before the deltas are recovered.
     chosen: bool,
     /// True where SQLite waits for the commit to be durable.
     durable: bool,
@@ -233,7 +233,7 @@ impl RedoLogState {
     /// Logs a transaction as deltas, durably; `false` where pages must be logged.
     pub fn append_deltas(&mut self, db: &Db, dirty: &DirtyPages, durability: Durability) -> Result<bool> {
         let candidate = Candidate {
-            chosen: dirty.has_journal && db.options().logs_rollback_deltas(),
+            chosen: dirty.has_journal && db.options().logs_rollback_deltas() && !db.shared().lacks_heir(),
             durable: durability == Durability::Durable,
             has_early_pages: dirty.has_slots() || dirty.has_pages_in_file(),
             keeps_pages: dirty.base_len() > 0 && dirty.new_page_bytes()? == dirty.page_bytes(),

@@ -15,7 +15,7 @@ use crate::sync::promises::Promises;
 use crate::sync::unwritten_pages::UnwrittenPages;
 use litefoot_storage::sync::Mutex;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// No length: the file may be another process's.
@@ -51,6 +51,9 @@ pub struct Shared {
     changed: PageMarks,
     /// The pages that are not in the file, where members read it themselves.
     unwritten: OnceLock<UnwrittenPages>,
+    /// Streams of other processes that are members, and those of them by which one has borrowed the file.
+    members: AtomicUsize,
+    heirs: AtomicUsize,
     /// Another number after each change of what the file has up to its end, by this process or, as far as it knows, by any other.
     file_changes: AtomicU64,
 }
@@ -72,8 +75,18 @@ impl Default for Shared {
             changes: GroupChanges::default(),
             changed: PageMarks::default(),
             unwritten: OnceLock::new(),
+            members: AtomicUsize::new(0),
+            heirs: AtomicUsize::new(0),
             file_changes: AtomicU64::new(0),
         }
+    }
+}
+
+fn count(number: &AtomicUsize, is_one_more: bool) {
+    if is_one_more {
+        number.fetch_add(1, Ordering::SeqCst);
+    } else {
+        number.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -96,8 +109,12 @@ impl Shared {
         self.forget_changes();
         if !owned {
             self.note_file_change();
+        } else if let Some(unwritten) = self.unwritten() {
+            // Before anybody can commit.
+            unwritten.note_owned(true);
         }
         self.owned.store(owned, Ordering::SeqCst);
+        self.tell_members();
         // Behind it: who opens the marks looks once more who the owner is.
         self.unwritten().into_iter().for_each(UnwrittenPages::close);
         if let Some(board) = self.board.get() {
@@ -161,7 +178,7 @@ impl Shared {
         if self.unwritten.get().is_none() {
             // Another thread may be as far.
             let _ = self.unwritten.set(UnwrittenPages::new().ok()?);
-            self.tell_of_strangers();
+            self.tell_members();
         }
         self.unwritten.get()
     }
@@ -196,20 +213,38 @@ impl Shared {
     pub fn set_multi_process(&self, multi_process: bool) {
         self.forget_changes();
         self.multi_process.store(multi_process, Ordering::SeqCst);
-        self.tell_of_strangers();
+        self.tell_members();
     }
 
-    /// Members are to know whether strangers may have the database open, for as long as this process lives.
-    fn tell_of_strangers(&self) {
+    /// Members are to know whether this process owns the database, and strangers may have it open, for as long as this process lives.
+    fn tell_members(&self) {
         let Some(unwritten) = self.unwritten.get() else { return };
+        let now = || (self.is_owned(), self.multi_process.load(Ordering::SeqCst));
         loop {
-            let are_there = self.multi_process.load(Ordering::SeqCst);
-            unwritten.note_strangers(are_there);
+            let (is_owned, are_strangers_there) = now();
+            unwritten.note_owned(is_owned);
+            unwritten.note_strangers(are_strangers_there);
             // Another thread may have changed it, and have come first.
-            if self.multi_process.load(Ordering::SeqCst) == are_there {
+            if now() == (is_owned, are_strangers_there) {
                 return;
             }
         }
+    }
+
+    /// A stream of another process's has come, or has ended.
+    pub(crate) fn note_member(&self, is_there: bool) {
+        count(&self.members, is_there);
+    }
+
+    /// Another process has borrowed the file by its stream, or has it no more.
+    pub(crate) fn note_heir(&self, is_there: bool) {
+        count(&self.heirs, is_there);
+    }
+
+    /// True while other processes are members, and none of them has borrowed the file: where this one dies, strangers may have the database before any of
+    /// them. They must find all that was committed.
+    pub(crate) fn lacks_heir(&self) -> bool {
+        self.members.load(Ordering::SeqCst) > 0 && self.heirs.load(Ordering::SeqCst) == 0
     }
 
     /// What the last commits have changed.

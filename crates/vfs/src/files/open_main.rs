@@ -49,7 +49,7 @@ impl Vfs {
         let wanted = if read_only { flags & !SQLITE_OPEN_READONLY | SQLITE_OPEN_READWRITE } else { flags };
         self.close_devices(&mut options)?;
         let has_tier = options.tier.is_some();
-        let mut vacancy = Vacancy { listener: None, opened: None };
+        let mut vacancy = Vacancy::default();
         let joins = !self.pass_through && may_join(&options, parameters);
         let opening = self.databases.begin_opening(path);
         if joins && !self.is_here(path, wanted, &options)? {
@@ -71,6 +71,7 @@ impl Vfs {
             }
         }
         let (database, out) = self.database_at(path, wanted, options, api, vacancy.opened)?;
+        drop(vacancy.inherited);
         // Another connection of this process may have opened it with other options.
         if joins && may_join(database.db().options(), parameters) {
             self.host_group(&database, vacancy.listener);
@@ -120,22 +121,33 @@ impl Vfs {
             return Err(Error::LeftToPlatform);
         }
         let database = self.databases.get_or_insert(opened.file.id(), || {
-            OpenDatabase::new(DatabaseSetup {
-                host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
-                medium: self.medium.clone(),
-                file: opened.file.clone(),
-                path: path.to_owned(),
-                options,
-                writable,
-                // SQLite itself leaves the name of a new database to the file system. An empty file counts
-                // as new: whoever created it may have synced nothing.
-                holds_back: !self.pass_through,
-                pooled: !self.pass_through,
-                kept_logs: self.kept_logs.clone(),
-                created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
-            })
+            OpenDatabase::new(self.setup_of((path, &opened), writable, options, api))
         });
         Ok((database, out))
+    }
+
+    /// What a database is made with.
+    fn setup_of(
+        &self,
+        (path, opened): (&Path, &OpenedFile),
+        writable: bool,
+        options: Options,
+        api: &'static Api,
+    ) -> DatabaseSetup {
+        DatabaseSetup {
+            host: (!self.pass_through).then(|| Host { api, vfs: self.name.clone() }),
+            medium: self.medium.clone(),
+            file: opened.file.clone(),
+            path: path.to_owned(),
+            options,
+            writable,
+            // SQLite itself leaves the name of a new database to the file system. An empty file counts
+            // as new: whoever created it may have synced nothing.
+            holds_back: !self.pass_through,
+            pooled: !self.pass_through,
+            kept_logs: self.kept_logs.clone(),
+            created: !self.pass_through && (opened.created || opened.file.is_empty().unwrap_or(true)),
+        }
     }
 
     /// True if this process has the database open.
@@ -147,7 +159,7 @@ impl Vfs {
     pub(crate) fn open_beside_group(&self, link: &Link) -> Result<Option<MainFile>> {
         let opening = &link.opening;
         let _one = self.databases.begin_opening(&opening.path);
-        let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
+        let flags = opening.flags_again();
         let (database, out) =
             match self.database_at(&opening.path, flags, opening.options.clone(), opening.api, None) {
                 Err(Error::LeftToPlatform) => return Ok(None),
@@ -184,6 +196,19 @@ impl Vfs {
         let options = opening.options.clone();
         let (database, _) = self.database_at(&opening.path, flags, options, opening.api, Some(opened))?;
         self.host_group(&database, None);
+        database.succeed(number, marks)?;
+        Ok(database)
+    }
+
+    /// The same for no connection: nobody else in this process finds the database that is recovered so.
+    pub(in crate::files) fn recover_inherited(
+        &self,
+        opening: &Opening,
+        (file, number, marks): (Arc<dyn File>, u64, Arc<Marks>),
+    ) -> Result<OpenDatabase> {
+        let opened = OpenedFile { file, created: false };
+        let setup = self.setup_of((&opening.path, &opened), true, opening.options.clone(), opening.api);
+        let database = OpenDatabase::new(setup);
         database.succeed(number, marks)?;
         Ok(database)
     }

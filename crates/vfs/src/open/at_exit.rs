@@ -7,7 +7,8 @@
 //!
 //! # Promises
 //! 1. Nothing is waited for: where another thread is at work on a database, its deltas are left to the next open. But the transactions of other
-//!    processes, for which this one commits (`sharing=group`), may end first, and so may what is done for them: some seconds are left for that.
+//!    processes, for which this one commits (`sharing=group`), may end first, and so may what is done for them: some seconds are left for that. So they
+//!    are for the recovery of what the owner of such a group has left that was killed just before.
 //! 2. A forked child does nothing: what waits is its parent's.
 
 use crate::db::KeptLogs;
@@ -15,7 +16,7 @@ use crate::open::OpenDatabase;
 use crate::open::sharing;
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// So long the threads that serve members may keep the logs of a database.
@@ -34,6 +35,14 @@ impl AcrossFork for Open {
 
 static OPEN: Global<Open> = Global::new(Open(Vec::new()));
 
+/// What is done first, where there is anything.
+static FIRST: OnceLock<fn()> = OnceLock::new();
+
+/// Has that done before all else, once the process ends.
+pub(crate) fn first(duty: fn()) {
+    let _ = FIRST.set(duty);
+}
+
 /// Notes a database that was opened.
 pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
     let mut open = OPEN.lock();
@@ -43,6 +52,9 @@ pub(super) fn note_opened(database: &Arc<OpenDatabase>) {
 
 /// Leaves all databases as another program expects them. For the end of the process.
 pub fn leave() {
+    if let Some(first) = FIRST.get() {
+        first();
+    }
     let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
     open.iter().for_each(|database| database.end_group_in_order());
     bring_home(&open);

@@ -28,7 +28,6 @@ use crate::open::take_over::Recovery;
 use crate::options::Options;
 use crate::stats::Stats;
 use crate::sync::lock_table::LockTable;
-use crate::sync::unwritten_pages::UnwrittenPages;
 use crate::sync::wal_index::WalIndex;
 use crate::sync::writer_queue::WriterQueue;
 use crate::sync::{forks, owner_lock, relatives};
@@ -429,7 +428,10 @@ impl Drop for OpenDatabase {
         // A forked child must not drop the lock that its parent holds on the shared file description.
         if tier.is_some() || self.db.shared().was_owned() {
             // An heir counts on the lock.
-            self.db.shared().unwritten().into_iter().for_each(UnwrittenPages::close);
+            if let Some(unwritten) = self.db.shared().unwritten() {
+                unwritten.close();
+                unwritten.note_owned(false);
+            }
             // Closing the descriptor releases the lock as well; nothing is lost if this fails.
             let _ = owner_lock::release(self.db.file());
             relatives::look_again();

@@ -94,16 +94,22 @@ fn watch(run: &mut Run<()>, watched: &Weak<OpenDatabase>) {
 
 /// Brings the deltas of a database at rest home.
 fn complete(database: &Arc<OpenDatabase>) {
-    let waits_in_wal_mode = database.wal().is_some_and(|wal| wal.has_deltas());
-    if !waits_in_wal_mode && !database.rollback_log().has_deltas() {
-        return;
+    if bring_deltas_home(database) {
+        *database.idle().last.lock() = Some(Instant::now());
     }
-    *database.idle().last.lock() = Some(Instant::now());
+}
+
+/// Brings deltas home in the background; `false` where there are none.
+pub(crate) fn bring_deltas_home(database: &Arc<OpenDatabase>) -> bool {
+    let waits_in_wal_mode = database.wal().is_some_and(|wal| wal.has_deltas());
     if waits_in_wal_mode {
         checkpoint(database);
-    } else {
+    } else if database.rollback_log().has_deltas() {
         database.rollback_log().complete_in_background(database);
+    } else {
+        return false;
     }
+    true
 }
 
 /// How much longer to wait; `None` for a checkpoint now. `since` is the time since the last one.

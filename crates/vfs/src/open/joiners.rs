@@ -279,7 +279,8 @@ fn decide(database: &OpenDatabase, waited: Duration) -> Decision {
         && database.serves_now(LongSyncs::Asked);
     if !may_serve {
         Decision::Stay
-    } else if sharing::is_being_made(database) {
+    } else if database.succeeds() || sharing::is_being_made(database) {
+        // What a member commits before would not be known to the succession.
         Decision::Wait
     } else if database.prepare_group() {
         Decision::Come

@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time between two looks of a thread that waits for another one's opening of the same path.
 const GLANCE: Duration = Duration::from_micros(50);
@@ -74,12 +74,25 @@ impl Registry {
     /// the second description would be company to the first.
     pub fn begin_opening(&self, path: &Path) -> Opening<'_> {
         loop {
+            if let Some(opening) = self.begin_opening_within(path, Duration::MAX) {
+                return opening;
+            }
+        }
+    }
+
+    /// The same; `None` where another thread is at it for so long. It may wait for the lease of an open file that this process keeps.
+    pub fn begin_opening_within(&self, path: &Path, patience: Duration) -> Option<Opening<'_>> {
+        let begun = Instant::now();
+        loop {
             let mut opening = self.opening.lock();
             if !opening.0.iter().any(|other| other == path) {
                 opening.0.push(path.to_owned());
-                return Opening { opening: &self.opening, path: path.to_owned() };
+                return Some(Opening { opening: &self.opening, path: path.to_owned() });
             }
             drop(opening);
+            if begun.elapsed() >= patience {
+                return None;
+            }
             std::thread::sleep(GLANCE);
         }
     }

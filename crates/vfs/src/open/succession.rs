@@ -9,7 +9,8 @@
 //!
 //! # Invariants
 //! 1. The locks of the file were held all the time: by the dead owner, by its open file, by this process. Nobody else has read or written it.
-//! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown.
+//! 2. Recovery comes first. What a transaction finds behind it is what the dead owner would have shown. Until it has ended the others keep the open file: each of them
+//!    may take it over in turn.
 //! 3. From the succession on nobody gets RESERVED for [`NEW_WRITERS_WAIT`], and while another process is late, but transactions that had it. Whoever gets EXCLUSIVE afterwards ends the
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
 //!    Strangers are not let in for as long.
@@ -17,9 +18,9 @@
 
 use crate::db::Companion;
 use crate::error::{Error, Result};
-use crate::open::{OpenDatabase, sharing};
+use crate::open::{OpenDatabase, take_over};
 use crate::sync::group_changes::Moment;
-use crate::sync::heirs::{Fate, Heritage, LATEST, LooksAfter, Orphan, Place};
+use crate::sync::heirs::{Estate, Fate, Heritage, LATEST, LooksAfter, Orphan, Place};
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::file::FileKind;
 use litefoot_storage::log_file;
@@ -66,11 +67,39 @@ impl OpenDatabase {
     /// This process owns the database from now on, by the open file of an owner that has died, whose marks these are. Nobody has used it here yet.
     ///
     /// # Errors
-    /// Recovery has failed. The file is given up with the database.
+    /// Recovery has failed. Others may try, which have the open file still.
     pub(crate) fn succeed(&self, number: u64, marks: Arc<Marks>) -> Result<()> {
         self.sharing().keep_owner_lock();
         self.succession.begins.store(true, Ordering::SeqCst);
         let file_changes = self.db.shared().file_changes();
+        let recovered = self.recover_as_heir().and_then(|()| {
+            // The others count on this process from now on. It has committed nothing yet.
+            if marks.decide(Estate::TakenOver) { Ok(()) } else { Err(Error::Busy) }
+        });
+        if recovered.is_ok() {
+            if self.is_owned() && marks.may_be_inherited() {
+                let mut state = self.succession.state.lock();
+                let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
+                *state = State {
+                    others: LooksAfter::of(&marks),
+                    from: Some((number, marks)),
+                    until: Some(until),
+                    begun,
+                    file_changes,
+                    known: BTreeMap::new(),
+                };
+                self.succession.is_open.store(true, Ordering::SeqCst);
+            }
+        } else {
+            // The lock is the open file's: it lasts until nobody has that any more.
+            self.db.shared().set_owned(false);
+        }
+        self.succession.begins.store(false, Ordering::SeqCst);
+        recovered
+    }
+
+    /// Owns the database, and ends its recovery.
+    fn recover_as_heir(&self) -> Result<()> {
         let until = Instant::now() + LAST_CLOSES;
         // The system closes the files of a process one after the other: its logs may be in use still.
         while self.are_logs_in_use() && Instant::now() < until {
@@ -81,26 +110,7 @@ impl OpenDatabase {
             std::thread::sleep(GLANCE);
             owned = self.own();
         }
-        if let Err(error) = owned {
-            self.succession.begins.store(false, Ordering::SeqCst);
-            sharing::release_unless_needed(self)?;
-            return Err(error);
-        }
-        if self.is_owned() {
-            let mut state = self.succession.state.lock();
-            let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
-            *state = State {
-                others: LooksAfter::of(&marks),
-                from: Some((number, marks)),
-                until: Some(until),
-                begun,
-                file_changes,
-                known: BTreeMap::new(),
-            };
-            self.succession.is_open.store(true, Ordering::SeqCst);
-        }
-        self.succession.begins.store(false, Ordering::SeqCst);
-        Ok(())
+        owned.and_then(|()| take_over::complete_deltas(self))
     }
 
     /// True if somebody has a log of the database open.
@@ -229,6 +239,7 @@ impl Succession {
 mod tests {
     use super::*;
     use crate::open::database::DatabaseSetup;
+    use crate::sync::heirs::Since;
     use crate::sync::unwritten_pages::UnwrittenPages;
     use litefoot_sim::SimMedium;
     use litefoot_storage::file::{Medium, OpenMode, RangeLock};
@@ -244,7 +255,7 @@ mod tests {
     fn heir_on(medium: &SimMedium) -> OpenDatabase {
         let medium = Arc::new(medium.clone());
         let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
-        database.succeed(NUMBER, UnwrittenPages::new().unwrap().of_member()).unwrap();
+        database.succeed(NUMBER, UnwrittenPages::of_dead_owner().of_member()).unwrap();
         database
     }
 
@@ -281,7 +292,7 @@ mod tests {
     fn writers_wait_for_a_process_that_is_late() {
         let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
         let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
-        let owner = UnwrittenPages::new().unwrap();
+        let owner = UnwrittenPages::of_dead_owner();
         let late = LooksAfter::of(owner.marks()).unwrap();
         assert!(late.begin());
         database.succeed(NUMBER, owner.of_member()).unwrap();
@@ -295,6 +306,24 @@ mod tests {
         database.succession.state.lock().others = LooksAfter::of(owner.marks());
         database.succession.state.lock().until = Instant::now().checked_sub(LATEST);
         assert!(database.heirs_may_come().is_none());
+    }
+
+    /// The owner had given the database up, or had just taken it back: nobody had told it of a transaction.
+    #[test]
+    fn transactions_go_on_only_where_the_owner_had_the_database_for_its_members() {
+        for is_open in [true, false] {
+            let medium: Arc<dyn Medium> = Arc::new(SimMedium::new());
+            let database = OpenDatabase::new(DatabaseSetup::of_test(medium, Path::new("/a.db")));
+            let owner = UnwrittenPages::of_dead_owner();
+            if !is_open {
+                owner.close();
+            }
+            database.succeed(NUMBER, owner.of_member()).unwrap();
+            assert!(owner.marks().is_decided() && database.is_owned());
+            let since = Since { marks: NUMBER, writings: 0 };
+            let fate = database.fate_of(Orphan { since, token: 1, ends: false });
+            assert_eq!(fate, if is_open { Fate::GoesOn } else { Fate::Lost });
+        }
     }
 
     #[test]

@@ -16,17 +16,18 @@
 //! ```
 //!
 //! # Invariants
-//! 1. One process takes the file over, or one gives it up. A compare-and-swap decides.
+//! 1. One process takes the file over, once it has recovered the database, or one gives the file up. A compare-and-swap decides. Until then one at a time
+//!    tries, which has a byte of the marks' memory locked. So does the next one where that dies.
 //! 2. A writing is noted under EXCLUSIVE, before anything is written. While it is the last one nobody else has had EXCLUSIVE since.
 //! 3. A commit is noted behind its append to the log, while its connection has EXCLUSIVE still.
 //! 4. A transaction that had the lock of a reader after `n` writings is true while there are `n`, or where the next one is its own and the last.
-//! 5. Each process that has borrowed the file shares a lock on a byte of the marks' memory, until it has looked after its transactions ([`LooksAfter`]).
-//!    Those that have to wait for these processes wait no longer than [`LATEST`].
+//! 5. Each process that has borrowed the file shares a lock on a byte of the marks' memory, until it has looked after its transactions ([`LooksAfter`]), and
+//!    on another one until it has closed the file. Those that have to wait for these processes wait no longer than [`LATEST`].
 
 use crate::sync::unwritten_pages::{Marks, OWNERS, UnwrittenPages};
 use crate::sync::word::Word;
 use litefoot_storage::file::RangeLock;
-use litefoot_storage::os::NamelessMemory;
+use litefoot_storage::os::{LentFile, NamelessMemory};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,8 +43,10 @@ const WORDS: u64 = 3;
 
 /// How long a process may take to look after its transactions. One that is stopped keeps others waiting for as long.
 pub(crate) const LATEST: Duration = Duration::from_millis(500);
-/// The byte that tells whether one still does.
+/// The byte that tells whether one still does, the one that tells whether one takes the file over, and the one that tells whether others have it.
 const LOOKS_AFTER: u64 = 0;
+const TAKES_OVER: u64 = 1;
+const HAS_FILE: u64 = 2;
 
 /// What has become of the open file of an owner that has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ pub(crate) enum Estate {
     Open = 0,
     /// Its locks were given back.
     GivenUp = 1,
-    /// A process is the next owner by it.
+    /// A process is the next owner by it, and has recovered the database.
     TakenOver = 2,
 }
 
@@ -94,18 +97,22 @@ pub(crate) struct Place {
     pub frame: u32,
 }
 
-/// The lock of a process that looks after its transactions, or one to see whether others do.
-pub(crate) struct LooksAfter(NamelessMemory);
+/// The locks of a process that looks after its transactions, has the file, or takes it over; or those to see whether others do.
+///
+/// No forked child has them.
+pub(crate) struct LooksAfter(LentFile);
 
 impl LooksAfter {
     /// A lock of its own on these marks; `None` where the system has no descriptor.
     pub fn of(marks: &Marks) -> Option<LooksAfter> {
-        NamelessMemory::open_again(marks.memory().descriptor().as_raw_fd()).ok().map(LooksAfter)
+        let again = NamelessMemory::open_again(marks.memory().descriptor().as_raw_fd()).ok()?;
+        LentFile::of(again.into()).ok().map(LooksAfter)
     }
 
-    /// This process has transactions to look after; `false` where that cannot be said.
+    /// This process has the file from now on, and transactions to look after; `false` where that cannot be said.
     pub fn begin(&self) -> bool {
-        matches!(self.0.lock_range(LOOKS_AFTER, 1, RangeLock::Shared), Ok(true))
+        let shares = |byte| matches!(self.0.lock_range(byte, 1, RangeLock::Shared), Ok(true));
+        shares(HAS_FILE) && shares(LOOKS_AFTER)
     }
 
     /// It has no more.
@@ -118,6 +125,26 @@ impl LooksAfter {
         let are_done = matches!(self.0.lock_range(LOOKS_AFTER, 1, RangeLock::Exclusive), Ok(true));
         self.end();
         are_done
+    }
+
+    /// This process takes the file over; `false` where another one does.
+    pub fn begin_taking_over(&self) -> bool {
+        matches!(self.0.lock_range(TAKES_OVER, 1, RangeLock::Exclusive), Ok(true))
+    }
+
+    /// It does so no more.
+    pub fn end_taking_over(&self) {
+        let _ = self.0.lock_range(TAKES_OVER, 1, RangeLock::None);
+    }
+
+    /// True if no other process has the file any more.
+    pub fn has_file_alone(&self) -> bool {
+        matches!(self.0.lock_range(HAS_FILE, 1, RangeLock::Exclusive), Ok(true))
+    }
+
+    /// It has closed the file.
+    pub fn note_closed(&self) {
+        let _ = self.0.lock_range(HAS_FILE, 1, RangeLock::None);
     }
 }
 
@@ -265,6 +292,33 @@ mod tests {
         // As with the death of its process.
         drop(two);
         assert!(heir.are_all_done() && one.are_all_done() && heir.are_all_done());
+    }
+
+    #[test]
+    fn one_process_at_a_time_takes_the_file_over() {
+        let owner = UnwrittenPages::new().unwrap();
+        let [one, two] = [(); 2].map(|()| LooksAfter::of(owner.marks()).unwrap());
+        assert!(one.begin() && one.begin_taking_over() && !two.begin_taking_over());
+        one.end();
+        assert!(!two.begin_taking_over(), "that is another byte");
+        // As with the death of its process.
+        drop(one);
+        assert!(two.begin_taking_over());
+        two.end_taking_over();
+        assert!(LooksAfter::of(owner.marks()).unwrap().begin_taking_over());
+    }
+
+    #[test]
+    fn it_is_seen_whether_others_have_the_file() {
+        let owner = UnwrittenPages::new().unwrap();
+        let [heir, one, two] = [(); 3].map(|()| LooksAfter::of(owner.marks()).unwrap());
+        assert!(heir.begin() && one.begin() && two.begin());
+        one.end();
+        two.end();
+        two.note_closed();
+        assert!(heir.are_all_done() && !heir.has_file_alone());
+        drop(one);
+        assert!(heir.has_file_alone());
     }
 
     #[test]

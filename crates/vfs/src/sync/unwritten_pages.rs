@@ -10,6 +10,7 @@
 //! all        set while any page may be unwritten
 //! log        set while the owner owns the database in WAL mode, and members read its log in memory of all
 //! beside     set while strangers may have the database open, so that all locks and bytes are on the files
+//! owned      set while the owner owns the database: commits may wait that only litefoot recovers
 //! marks      one bit for each page, from page 0 on, of the first [`MOST_PAGES`]
 //! ```
 //!
@@ -44,6 +45,8 @@ const OPEN: usize = OWNERS;
 const ALL: usize = OWNERS + 128;
 const LOG: usize = OWNERS + 256;
 const BESIDE: usize = OWNERS + 384;
+// Behind what `heirs` has.
+const OWNED: usize = OWNERS + 3072;
 const MARKS: usize = OWNERS + 4096;
 const BYTES: usize = MARKS + MOST_PAGES as usize / 8;
 
@@ -115,6 +118,11 @@ impl Marks {
     /// True while strangers may have the database open, or where the owner has died while they might: transactions stand on the files.
     pub fn are_beside_strangers(&self) -> bool {
         self.number(BESIDE).load(Ordering::SeqCst) != 0
+    }
+
+    /// True while the owner owns the database alone, or where it has died while it did: an heir is to recover it before anybody else has it.
+    pub fn needs_heir(&self) -> bool {
+        self.number(OWNED).load(Ordering::SeqCst) != 0 && !self.are_beside_strangers()
     }
 
     /// True if the owner lives, as far as its memory says.
@@ -203,6 +211,11 @@ impl UnwrittenPages {
         self.marks.number(BESIDE).store(are_there.into(), Ordering::SeqCst);
     }
 
+    /// The owner owns the database from now on, or does so no more.
+    pub fn note_owned(&self, is_owned: bool) {
+        self.marks.number(OWNED).store(is_owned.into(), Ordering::SeqCst);
+    }
+
     /// The marks are right no more, and the owner does not own the database, or is about to give it up.
     pub fn close(&self) {
         self.marks.number(OPEN).store(0, Ordering::SeqCst);
@@ -238,6 +251,13 @@ impl UnwrittenPages {
 
 #[cfg(test)]
 impl UnwrittenPages {
+    /// Those of an owner that had the database for its members.
+    pub fn of_dead_owner() -> UnwrittenPages {
+        let marks = UnwrittenPages::new().unwrap();
+        marks.open_log();
+        marks
+    }
+
     /// The marks as a member has them, which has been sent their memory.
     pub fn of_member(&self) -> Arc<Marks> {
         let descriptor = self.marks.memory().descriptor().try_clone_to_owned().unwrap();
@@ -310,6 +330,19 @@ mod tests {
         assert!(!owners.marks().may_be_inherited() && owners.marks().are_beside_strangers());
         owners.note_strangers(false);
         assert!(owners.marks().may_be_inherited());
+    }
+
+    #[test]
+    fn a_database_that_its_owner_has_alone_needs_an_heir_whatever_its_members_read() {
+        let owners = UnwrittenPages::new().unwrap();
+        for (is_owned, strangers, expected) in
+            [(true, false, true), (true, true, false), (false, false, false)]
+        {
+            owners.note_owned(is_owned);
+            owners.note_strangers(strangers);
+            owners.close();
+            assert_eq!(owners.marks().needs_heir(), expected, "{is_owned} {strangers}");
+        }
     }
 
     /// Readers beside commits, which exclude them, and beside checkpoints, which do not.

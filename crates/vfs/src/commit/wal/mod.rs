@@ -249,7 +249,8 @@ impl Wal {
     /// Queues a transaction as deltas, under the write lock, and answers its LSN. `None` for a transaction that must be logged
     /// as pages. `wants_durability` raises the committed LSN.
     fn queue_deltas(&self, db: &Db, transaction: Transaction, wants_durability: bool) -> Option<u64> {
-        if !db.options().logs_deltas() || transaction.end - transaction.first > MOST_FRAMES {
+        let may_be_deltas = db.options().logs_deltas() && !db.shared().lacks_heir();
+        if !may_be_deltas || transaction.end - transaction.first > MOST_FRAMES {
             return None;
         }
         let durability = if wants_durability { Durability::Durable } else { Durability::Buffered };

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! Beside strangers all that a transaction stands on is on the files: locks, slots of the wal-index, a journal or a log. The owner had the locks for it, and
-//! made its calls. The locks belong to the owner's open file, and last as long as somebody has borrowed that (`lent_pages`). So the member opens the file
+//! made its calls. The locks belong to the owner's open file, and last as long as somebody has borrowed that (`borrowed_file`). So the member opens the file
 //! once more, takes the same locks by it, and makes its calls itself until the transaction ends. Nobody has to be the next owner for that.
 //!
 //! # Invariants
@@ -18,8 +18,8 @@
 use crate::db::Companion;
 use crate::error::{Error, Result};
 use crate::ffi::codes::SQLITE_OPEN_CREATE;
+use crate::files::group::borrowed_file::{FormerOwner, Reopened, fate_beside_strangers, open_again};
 use crate::files::group::held_txn::{HeldJournal, HeldTxn, most_held};
-use crate::files::group::lent_pages::{FormerOwner, Reopened, fate_beside_strangers, open_again};
 use crate::files::group::link::Link;
 use crate::files::group::member_rollback::unexpected;
 use crate::files::group::orphan::{GLANCE, LAST_STREAM};

@@ -5,16 +5,17 @@
 //!    it free, and the file without a lease, finds no owner. With `group_socket=file` the name is that of a file beside the database, and kept.
 //! 2. A process that cannot join, for whatever reason, opens the database as a stranger: that is always correct.
 
+use crate::db::Shared;
 use crate::error::{Error, Result};
 use crate::ffi::codes::*;
 use crate::files::group::batch::News;
+use crate::files::group::borrowed_file::{Inheritance, inherit, left_with};
 use crate::files::group::channel::{Channel, First};
 use crate::files::group::held_txn::HeldTxn;
 use crate::files::group::knocking::Knocked;
-use crate::files::group::lent_pages::{Inheritance, inherit};
 use crate::files::group::link::{Link, Opening};
 use crate::files::group::member_file::MemberFile;
-use crate::files::group::owner::{Served, lend, number_of_marks};
+use crate::files::group::owner::{Counted, Served, lend, number_of_marks};
 use crate::files::group::protocol::{
     BORROWS, BY_ITSELF, Call, FileOf, IS_NEW, Incoming, Keeps, NO_SEAT, Operation, Outcome, POWERSAFE,
     READ_ONLY, Reply, VERSION,
@@ -25,6 +26,7 @@ use crate::files::vfs::{OpenedFile, Vfs};
 use crate::open::OpenDatabase;
 use crate::open::departures::Present;
 use crate::open::group::Group;
+use crate::open::idle::bring_deltas_home;
 use crate::open::joiners::name_of;
 use crate::options::{GroupSocket, Options, Sharing};
 use litefoot_storage::file::{FileId, FileKind, beside};
@@ -39,7 +41,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// The time for which an owner that is just ending, or just beginning, is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// The time between two looks.
 const GLANCE: Duration = Duration::from_millis(1);
 /// The time that the first call, and its reply, may take. The owner opens nothing for it.
@@ -53,6 +55,9 @@ const LINGER: Duration = Duration::from_secs(2);
 const ATTEMPTS_TO_END: u32 = 30;
 /// The time after which a stream is accepted for which there was no descriptor.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// The time between two looks for deltas that no other process would recover, and how often that is looked for.
+const COMMIT_ENDS: Duration = Duration::from_millis(50);
+const ATTEMPTS_TO_BRING_HOME: u32 = 20;
 /// Most connections of members that a process serves.
 const MOST_SERVED: usize = 1000;
 
@@ -72,9 +77,12 @@ pub(crate) enum Met {
 }
 
 /// The name of a group without an owner, and the file, where it is open already.
+#[derive(Default)]
 pub(crate) struct Vacancy {
     pub listener: Option<LocalListener>,
     pub opened: Option<(OpenedFile, c_int)>,
+    /// The database, where this process has taken it over: it is open for as long as this is there.
+    pub inherited: Option<Arc<OpenDatabase>>,
 }
 
 /// Where the processes of a group meet: at that name, or at a file beside the database.
@@ -107,10 +115,18 @@ impl Vfs {
         path: &Path,
         flags: c_int,
         options: &Options,
-        opening: impl FnOnce(bool) -> Opening,
+        opening: impl Fn(bool) -> Opening,
     ) -> Result<Joined> {
         // Mostly nobody is there.
         let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Joined::Open(Met::Stranger)) };
+        if let Some(marks) = left_with(id)
+            && let (Some(inherited), _) = self.inherit(&opening(false), marks)
+        {
+            return Ok(Joined::Open(Met::Nobody(Vacancy {
+                inherited: Some(inherited),
+                ..Vacancy::default()
+            })));
+        }
         if let Some(met) = self.take_name(path, flags, options, id)? {
             return Ok(Joined::Open(met));
         }
@@ -147,13 +163,13 @@ impl Vfs {
         };
         // One that this process has open is not opened once more.
         if options.group_socket == GroupSocket::File || self.databases.get(id).is_some() {
-            return Ok(Some(Met::Nobody(Vacancy { listener: Some(listener), opened: None })));
+            return Ok(Some(Met::Nobody(Vacancy { listener: Some(listener), ..Vacancy::default() })));
         }
         match self.knock(path, flags, listener)? {
             Knocked::Opened(listener, file, out) => {
                 // Another file may have taken the path meanwhile.
                 let listener = Some(listener).filter(|_| file.file.id() == id);
-                Ok(Some(Met::Nobody(Vacancy { listener, opened: Some((file, out)) })))
+                Ok(Some(Met::Nobody(Vacancy { listener, opened: Some((file, out)), inherited: None })))
             }
             Knocked::Called => Ok(None),
             Knocked::Stranger => Ok(Some(Met::Stranger)),
@@ -216,6 +232,19 @@ impl Vfs {
         // Where another process has made it meanwhile, that has a lease, and is told nothing that it would not be told by a knock.
         drop(self.open_file_at_once(path, FileKind::Database, flags & !SQLITE_OPEN_EXCLUSIVE)?);
         Ok(self.medium.identity(path)?)
+    }
+
+    /// Takes over what the owner with these marks has left, where it has died, and this process may; and how long another process has for taking its name that
+    /// does so.
+    fn inherit(&self, opening: &Opening, marks: u64) -> (Option<Arc<OpenDatabase>>, Duration) {
+        match inherit(self, opening, marks) {
+            Inheritance::Ours(file, number, marks, _claim) => {
+                let owned = self.own_inherited(opening, opening.flags_again(), (file, number, marks));
+                (owned.ok(), Duration::ZERO)
+            }
+            Inheritance::Anothers => (None, HEIR_BEGINS),
+            Inheritance::Nobodys => (None, Duration::ZERO),
+        }
     }
 
     /// The database may have members from now on, where it can be written. A process that has the name of its group waits for them.
@@ -311,7 +340,8 @@ pub(super) fn borrow_file(link: &Link, marks: u64) -> Option<(LocalSocket, Owned
     socket.peer().ok().filter(|peer| peer.is_trusted())?;
     let channel = Channel::new(socket, path);
     let said = Keeps::default().encode(&greeting(id, &link.opening.options));
-    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, BORROWS).with(&said);
+    let flags = BORROWS | if link.opening.read_only { READ_ONLY } else { 0 };
+    let call = Call::new(Operation::Hello, FileOf::Main, VERSION, flags).with(&said);
     let until = Instant::now() + GREETING;
     let lent = channel.ask_until(Some(until), &call, |reply| Ok(reply.value)).ok()?;
     let file = channel.take_descriptor().filter(|_| lent == marks)?;
@@ -359,6 +389,7 @@ fn accept(listener: &LocalListener, vfs: &Arc<Vfs>, database: &Weak<OpenDatabase
 fn leave(database: &Weak<OpenDatabase>, present: Option<Present>) {
     let is_empty = database.upgrade().is_some_and(|database| database.dismiss());
     drop(present);
+    bring_home_without_heir(database);
     if !is_empty {
         return;
     }
@@ -367,6 +398,19 @@ fn leave(database: &Weak<OpenDatabase>, present: Option<Present>) {
         if database.upgrade().is_none_or(|database| database.end_group_if_alone()) {
             return;
         }
+    }
+}
+
+/// Brings deltas home that no other process would recover. One may have been under way when the last heir went: it is looked for once more.
+fn bring_home_without_heir(database: &Weak<OpenDatabase>) {
+    for attempt in 0..ATTEMPTS_TO_BRING_HOME {
+        let is_needed = |database: &Arc<OpenDatabase>| database.db().shared().lacks_heir();
+        let Some(database) = database.upgrade().filter(is_needed) else { return };
+        if !bring_deltas_home(&database) && attempt > 0 {
+            return;
+        }
+        drop(database);
+        std::thread::sleep(COMMIT_ENDS);
     }
 }
 
@@ -391,11 +435,12 @@ pub(super) fn receive(
     let is_welcome = keeps.is_some();
     let _ = socket.set_timeout(0);
     if is_welcome && flags & BORROWS != 0 {
-        return Some(lend(socket, &mut incoming, database));
+        return Some(lend(socket, &mut incoming, database, flags & READ_ONLY == 0));
     }
     let is_served = is_welcome && SERVED.fetch_add(1, Ordering::Relaxed) < MOST_SERVED;
     let mut reply = Vec::new();
     if is_served {
+        let _member = Counted::note(socket, &database, Shared::note_member);
         let mut served = Served::new(vfs, database.clone(), flags);
         let (seat, board) = served.place();
         let value = seat.map_or(NO_SEAT, |seat| seat as u64);
@@ -425,21 +470,15 @@ pub(super) fn join_again(link: &Arc<Link>, lost: &Arc<Channel>) -> Result<Arc<Ch
     let opening = &link.opening;
     let path = &opening.path;
     let vfs = link.vfs.upgrade().ok_or(Error::Busy)?;
-    let flags = opening.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE);
+    let flags = opening.flags_again();
     let begun = Instant::now();
     // Before the file is asked for: to the lease of the open file this process would be somebody else.
-    let one = vfs.databases.begin_opening(path);
-    let (inherited, after) = match inherit(&vfs, &link.opening, lost.borrowing.marks()) {
-        Inheritance::Ours(file, number, marks) => {
-            (vfs.own_inherited(opening, flags, (file, number, marks)).ok(), Duration::ZERO)
-        }
-        Inheritance::Anothers => (None, HEIR_BEGINS),
-        Inheritance::Nobodys => (None, Duration::ZERO),
-    };
+    let one = vfs.databases.begin_opening_within(path, PATIENCE).ok_or(Error::Busy)?;
+    let (inherited, after) = vfs.inherit(opening, lost.borrowing.marks());
     drop(one);
     while begun.elapsed() < PATIENCE && !lost.is_owner_stopped() {
         // Threads of this process look one after the other.
-        let one = vfs.databases.begin_opening(path);
+        let one = vfs.databases.begin_opening_within(path, PATIENCE).ok_or(Error::Busy)?;
         match vfs.meet(path, flags, opening, 0, after)? {
             Met::Owner(channel) => return Ok(channel),
             Met::Stranger | Met::Stopped(_) => break,

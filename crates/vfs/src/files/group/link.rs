@@ -3,7 +3,7 @@
 use crate::db::{Companion, HEADER_BYTES};
 use crate::error::Result;
 use crate::ffi::api::Api;
-use crate::ffi::codes::{SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE};
+use crate::ffi::codes::{SQLITE_ACCESS_EXISTS, SQLITE_OPEN_CREATE, SQLITE_OPEN_EXCLUSIVE};
 use crate::ffi::connection::Connection;
 use crate::files::connection_state::MembersStatement;
 use crate::files::group::channel::{Channel, First};
@@ -40,6 +40,13 @@ pub(crate) struct Opening {
     pub powersafe_overwrite: bool,
 }
 
+impl Opening {
+    /// SQLite's flags for opening the database once more.
+    pub fn flags_again(&self) -> c_int {
+        self.flags & !(SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE)
+    }
+}
+
 /// The state that the files of a member's connection share.
 pub(crate) struct Link {
     pub(in crate::files) opening: Opening,
@@ -69,7 +76,7 @@ pub(crate) struct Link {
     /// The connection, among those of an owner (`sync/heirs`).
     pub(super) token: u64,
     /// The file, where that is known.
-    id: Option<FileId>,
+    pub(super) id: Option<FileId>,
     /// The header of the file when it was opened, where the owner has said it.
     header: Option<[u8; HEADER_BYTES]>,
 }

@@ -47,7 +47,9 @@ impl MemberFile {
         *self.link.wal_reads.lock() = WalReads::default();
         self.channel.borrowing.note_beginning((&self.link, &self.channel), || {
             let statement = self.link.statement();
-            !statement.is_autocommit || statement.shows == Shows::Begun
+            !statement.is_autocommit
+                || statement.shows == Shows::Begun
+                || self.link.opening.options.logs_rollback_deltas()
         });
         if self.begins_read_by_seat()? { Ok(()) } else { self.ask_to_begin() }
     }

@@ -39,6 +39,7 @@
 //! | `left_behind` | its snapshots in WAL mode while strangers are there |
 //! | `kept_pages` | the pages that it keeps between transactions |
 //! | `read_ahead` | how many pages it asks for at once |
+//! | `borrowed_file` | the owner's open file, and what becomes of it behind the death of the owner |
 //! | `lent_pages` | the pages that it reads from the owner's open file |
 //! | `retained` | what a process keeps of its owner between connections |
 //! | `member_rollback` | its file while a transaction is held |
@@ -58,6 +59,7 @@
 //! | `hostile` | foreign bytes in the place of either, for `fuzz/` |
 
 mod batch;
+mod borrowed_file;
 mod channel;
 mod file_orphan;
 mod file_slots;

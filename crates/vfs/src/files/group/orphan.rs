@@ -7,7 +7,7 @@
 //! # Invariants
 //! 1. A transaction goes on by the word of the next owner, or fails as if there were none.
 //! 2. A commit that was under way is made once more, unless it is known to have been made. The next owner says so. It writes the same pages again.
-//! 3. All of it happens under the lock of the transaction: this thread does it, or the one that waits for the death of owners (`lent_pages`).
+//! 3. All of it happens under the lock of the transaction: this thread does it, or the one that waits for the death of owners (`borrowed_file`).
 
 use crate::error::{Error, Result};
 use crate::files::group::batch::News;

@@ -534,7 +534,7 @@ mod lending;
 mod newcomers;
 mod orphans;
 use lending::open_log_to_members;
-pub(super) use lending::{lend, number_of_marks};
+pub(super) use lending::{Counted, lend, number_of_marks};
 pub(super) use orphans::{ORPHAN_BYTES, Said};
 mod seat;
 #[cfg(test)]

@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Changes with the meaning of any byte here. Processes with different numbers do not join.
-pub(super) const VERSION: u64 = 16;
+pub(super) const VERSION: u64 = 17;
 
 /// Most bytes of a frame: a page, or a path, and some more.
 pub(super) const MOST_BYTES: usize = 1 << 20;

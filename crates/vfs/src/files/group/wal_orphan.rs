@@ -8,7 +8,7 @@
 //! # Invariants
 //! 1. A page that was read from the file counts where the guardian lived behind the read, and had kept the file since the owner before it has died.
 //! 2. A transaction that has the lock of a writer goes on where the guardian gives it that, too (`wal_commits`).
-//! 3. All of it happens under the lock of the snapshot: this thread does it, or the one that waits for the death of owners (`lent_pages`).
+//! 3. All of it happens under the lock of the snapshot: this thread does it, or the one that waits for the death of owners (`borrowed_file`).
 
 use crate::error::{Error, Result};
 use crate::files::group::channel::Channel;

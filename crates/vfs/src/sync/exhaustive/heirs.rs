@@ -85,3 +85,52 @@ fn an_owner_makes_as_many_accesses_as_it_can_die_after() {
         assert!(ends(ACCESSES) && !ends(ACCESSES - 1));
     });
 }
+
+/// What a process does that takes a dead owner's file over: it recovers the database in two steps, and says that it has.
+const STEPS: usize = 3;
+
+/// The file of a dead owner, and the database.
+#[derive(Default)]
+struct Left {
+    left: FewWritings<Number>,
+    /// The byte that one process has at a time. The system frees it with that.
+    takes_over: Mutex<()>,
+    /// Steps of the recovery that were made: they are made anew after a death.
+    recovered: Number,
+}
+
+impl Left {
+    /// A process that has the file takes it over, unless that is done, and dies before that step. Answers whether it has given the file back.
+    fn take_over(&self, dies_before: usize) -> bool {
+        let one = self.takes_over.lock().unwrap();
+        if !self.left.is_decided() {
+            for step in 0..STEPS {
+                if step == dies_before {
+                    return false;
+                }
+                match step {
+                    2 => assert!(self.left.decide(Estate::TakenOver), "one at a time takes it over"),
+                    _ => self.recovered.store(step as u64 + 1, Ordering::SeqCst),
+                }
+            }
+        }
+        drop(one);
+        assert_eq!(self.recovered.load(Ordering::SeqCst), 2, "strangers find what the owner has left");
+        true
+    }
+}
+
+#[test]
+fn a_database_is_recovered_before_its_file_is_given_back_wherever_an_heir_dies() {
+    for dies_before in 0..=STEPS {
+        loom::model(move || {
+            let left = Arc::new(Left::default());
+            let heirs = [dies_before, STEPS, STEPS].map(|dies_before| {
+                let left = left.clone();
+                thread::spawn(move || left.take_over(dies_before))
+            });
+            let [_, second, third] = heirs.map(|heir| heir.join().unwrap());
+            assert!(second && third && left.left.is_decided());
+        });
+    }
+}

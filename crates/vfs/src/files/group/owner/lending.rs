@@ -9,15 +9,18 @@
 //! 2. The marks are opened for a member that has the lock of a reader, in a rollback-journal mode.
 //! 3. The stream by which a process has borrowed the file says nothing further. Its end tells that process to close the file.
 //! 4. The owner has the lease for as long as somebody has borrowed the file, also without a connection.
+//! 5. Where other processes are members, commits are deltas only while one of them has borrowed the file that may write it: it recovers them before strangers
+//!    can have the database. Else commits are pages, which all find.
 
 use super::{Answer, Served};
+use crate::db::Shared;
 use crate::error::Result;
 use crate::files::group::protocol::{Incoming, Reply};
 use crate::open::OpenDatabase;
 use crate::open::departures::Present;
 use crate::options::Direct;
 use crate::sync::unwritten_pages::UnwrittenPages;
-use litefoot_storage::os::LocalSocket;
+use litefoot_storage::os::{LocalSocket, Peer};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -63,17 +66,45 @@ impl Served {
 
 /// Lends the file to a process, until that gives it back, or is gone. `socket` has brought its first call, and what follows is `incoming`. Until then this
 /// process has the database, also behind its last connection, which leaves the file complete: the next owner would get no lease. The last connection waits
-/// for what is answered.
+/// for what is answered. One that `may_write` is an heir.
 pub(in crate::files::group) fn lend(
     socket: &Arc<LocalSocket>,
     incoming: &mut Incoming,
     database: Arc<OpenDatabase>,
+    may_write: bool,
 ) -> Present {
     let present = database.borrowers().note(socket.clone());
     if send_file(socket, &database) {
+        let _heir = may_write.then(|| Counted::note(socket, &database, Shared::note_heir));
         while matches!(incoming.next(socket), Ok(Some(_))) {}
     }
     present
+}
+
+/// Another process, which is counted until this is dropped.
+pub(in crate::files::group) struct Counted {
+    database: Arc<OpenDatabase>,
+    note: fn(&Shared, bool),
+}
+
+impl Counted {
+    /// Counts the one at the other end of a stream; `None` for this process: its own connections outlive nothing.
+    pub fn note(
+        socket: &LocalSocket,
+        database: &Arc<OpenDatabase>,
+        note: fn(&Shared, bool),
+    ) -> Option<Counted> {
+        socket.peer().is_ok_and(Peer::is_another).then(|| {
+            note(database.db().shared(), true);
+            Counted { database: database.clone(), note }
+        })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.note)(self.database.db().shared(), false);
+    }
 }
 
 fn send_file(socket: &LocalSocket, database: &OpenDatabase) -> bool {

@@ -32,7 +32,7 @@ fn heir(medium: &SimMedium) -> (Arc<Vfs>, Arc<OpenDatabase>, Member) {
     let setup = DatabaseSetup::of_test(medium, Path::new("/app.db"));
     let database = vfs.databases.get_or_insert(setup.file.id(), || OpenDatabase::new(setup));
     database.db().shared().begin_board(database.wal_index().begin_group(database.db().file().id()).unwrap());
-    let marks = UnwrittenPages::new().unwrap();
+    let marks = UnwrittenPages::of_dead_owner();
     database.succeed(MARKS, marks.of_member()).unwrap();
     let orphan = orphan(&vfs, &database);
     (vfs, database, orphan)
