@@ -7,7 +7,7 @@ use crate::ffi::codes::*;
 use crate::files::any_handle::AnyHandle;
 use crate::files::group::Met;
 use crate::files::group::link::{Link, Opening};
-use crate::files::group::{Joined, Vacancy, may_join};
+use crate::files::group::{Claim, Joined, Vacancy, may_join};
 use crate::files::main_db::MainFile;
 use crate::files::requested_file::{is_true, open_mode, read_only as to_read_only};
 use crate::files::vfs::{Opened, OpenedFile, Vfs};
@@ -16,7 +16,6 @@ use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
 use crate::open::sharing::end_lingering;
 use crate::options::{Options, Sharing};
-use crate::sync::unwritten_pages::Marks;
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
 use litefoot_tier::tier_of;
@@ -185,17 +184,19 @@ impl Vfs {
         Ok(database)
     }
 
-    /// The same by the open file of an owner that has died, whose marks have that number.
+    /// The same by the open file of an owner that has died.
     pub(in crate::files) fn own_inherited(
         &self,
         opening: &Opening,
-        flags: c_int,
-        (file, number, marks): (Arc<dyn File>, u64, Arc<Marks>),
+        file: Arc<dyn File>,
+        claim: &Claim,
     ) -> Result<Arc<OpenDatabase>> {
-        let opened = (OpenedFile { file, created: false }, flags);
+        let (opened, flags) = (OpenedFile { file, created: false }, opening.flags_again());
         let options = opening.options.clone();
-        let (database, _) = self.database_at(&opening.path, flags, options, opening.api, Some(opened))?;
+        let (database, _) =
+            self.database_at(&opening.path, flags, options, opening.api, Some((opened, flags)))?;
         self.host_group(&database, None);
+        let (number, marks) = claim.marks();
         database.succeed(number, marks)?;
         Ok(database)
     }
@@ -204,11 +205,13 @@ impl Vfs {
     pub(in crate::files) fn recover_inherited(
         &self,
         opening: &Opening,
-        (file, number, marks): (Arc<dyn File>, u64, Arc<Marks>),
+        file: Arc<dyn File>,
+        claim: &Claim,
     ) -> Result<OpenDatabase> {
         let opened = OpenedFile { file, created: false };
         let setup = self.setup_of((&opening.path, &opened), true, opening.options.clone(), opening.api);
         let database = OpenDatabase::new(setup);
+        let (number, marks) = claim.marks();
         database.succeed(number, marks)?;
         Ok(database)
     }

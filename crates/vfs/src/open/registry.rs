@@ -74,9 +74,10 @@ impl Registry {
     /// the second description would be company to the first.
     pub fn begin_opening(&self, path: &Path) -> Opening<'_> {
         loop {
-            if let Some(opening) = self.begin_opening_within(path, Duration::MAX) {
+            if let Some(opening) = self.try_begin_opening(path) {
                 return opening;
             }
+            std::thread::sleep(GLANCE);
         }
     }
 
@@ -84,17 +85,21 @@ impl Registry {
     pub fn begin_opening_within(&self, path: &Path, patience: Duration) -> Option<Opening<'_>> {
         let begun = Instant::now();
         loop {
-            let mut opening = self.opening.lock();
-            if !opening.0.iter().any(|other| other == path) {
-                opening.0.push(path.to_owned());
-                return Some(Opening { opening: &self.opening, path: path.to_owned() });
-            }
-            drop(opening);
-            if begun.elapsed() >= patience {
-                return None;
+            let opening = self.try_begin_opening(path);
+            if opening.is_some() || begun.elapsed() >= patience {
+                return opening;
             }
             std::thread::sleep(GLANCE);
         }
+    }
+
+    fn try_begin_opening(&self, path: &Path) -> Option<Opening<'_>> {
+        let mut opening = self.opening.lock();
+        let is_free = !opening.0.iter().any(|other| other == path);
+        is_free.then(|| {
+            opening.0.push(path.to_owned());
+            Opening { opening: &self.opening, path: path.to_owned() }
+        })
     }
 
     /// The open database of that identity.

@@ -39,7 +39,7 @@ const GLANCE: Duration = Duration::from_millis(1);
 /// The succession of one database.
 #[derive(Default)]
 pub(crate) struct Succession {
-    /// True from the claim of the open file until this process owns the database by it.
+    /// True from the claim of the open file until this process has recovered the database by it, and the others know.
     begins: AtomicBool,
     /// True from then on until somebody has EXCLUSIVE.
     is_open: AtomicBool,

@@ -56,7 +56,7 @@ pub(crate) enum Estate {
     Open = 0,
     /// Its locks were given back.
     GivenUp = 1,
-    /// A process is the next owner by it, and has recovered the database.
+    /// A process has recovered the database by it. That is the next owner, or gives the locks back.
     TakenOver = 2,
 }
 
@@ -137,7 +137,7 @@ impl LooksAfter {
         let _ = self.0.lock_range(TAKES_OVER, 1, RangeLock::None);
     }
 
-    /// True if no other process has the file any more.
+    /// True if no other process has the file any more. None may borrow it from now on.
     pub fn has_file_alone(&self) -> bool {
         matches!(self.0.lock_range(HAS_FILE, 1, RangeLock::Exclusive), Ok(true))
     }

@@ -6,15 +6,16 @@
 //!    process's streams end behind the last call of its last thread, so nothing of the owner's is written any more by then.
 //! 2. A process that has a transaction of the dead owner's takes the file over at once, and keeps the transaction (`orphan`). Others leave it
 //!    [`FILE_LEFT_TO_HEIRS`] for that, and longer while such a process is late.
-//! 3. Beside strangers the files have all that was committed. BorrowedFile the processes wait until all have looked after their transactions, and give the locks and the lease
+//! 3. Beside strangers the files have all that was committed. There the processes wait until all have looked after their transactions, and give the locks and the lease
 //!    back. None takes the file over: each transaction gets the same locks by another open file (`file_orphan`).
 
 use crate::files::group::file_orphan::keep_file_txns;
-use crate::files::group::joining::PATIENCE;
+use crate::files::group::joining::{PATIENCE, greeting};
 use crate::files::group::lent_pages::Reading;
 use crate::files::group::link::{Link, Opening};
 use crate::files::vfs::Vfs;
 use crate::open::at_exit;
+use crate::options::Options;
 use crate::sync::file_locks::take_from;
 use crate::sync::forks::InSqlite;
 use crate::sync::heirs::{Estate, Fate, Heritage, LATEST, LooksAfter, Orphan};
@@ -32,6 +33,8 @@ use std::time::{Duration, Instant};
 
 /// How long processes without a transaction leave the file to those that may have one.
 const FILE_LEFT_TO_HEIRS: Duration = Duration::from_millis(200);
+/// How long a recovery may fail, as on a full disk, before the file is closed without.
+const RECOVERY_FAILS: Duration = Duration::from_secs(10);
 /// The time between two looks if one has taken it over, or all are done.
 const GLANCE: Duration = Duration::from_millis(2);
 /// How long the end of a stream may come behind the death of its owner.
@@ -71,7 +74,7 @@ impl AcrossFork for Files {
 static FILES: Global<Files> = Global::new(Files(Vec::new()));
 
 /// The right to take the file of a dead owner over, until this is dropped. One process has it at a time, and none once that is done.
-pub(super) struct Claim(Arc<BorrowedFile>);
+pub(in crate::files) struct Claim(Arc<BorrowedFile>);
 
 impl Claim {
     fn of(file: &Arc<BorrowedFile>) -> Option<Claim> {
@@ -87,20 +90,18 @@ impl Claim {
     }
 }
 
+impl Claim {
+    /// The marks of the dead owner, and their number.
+    pub(in crate::files) fn marks(&self) -> (u64, Arc<Marks>) {
+        (self.0.id, self.0.marks.clone())
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         self.0.looks_after.end_taking_over();
         self.0.is_claimed.store(false, Ordering::SeqCst);
     }
-}
-
-/// Whose the file of a dead owner is to be.
-enum Claimed {
-    Ours(Arc<dyn File>, Claim),
-    Anothers,
-    /// The system has no descriptor.
-    Failed,
-    Nobodys,
 }
 
 /// What has become of an attempt to recover.
@@ -112,12 +113,14 @@ enum Attempt {
     Cannot,
 }
 
-/// What has become of the open file of an owner that has died.
+/// Whose the open file of an owner is to be that has died.
 pub(super) enum Inheritance {
-    /// It is to be this process's, which is the next owner; with the number of the owner's marks.
-    Ours(Arc<dyn File>, u64, Arc<Marks>, Claim),
+    /// This process's, which takes it over.
+    Ours(Arc<dyn File>, Claim),
     /// Another process's.
     Anothers,
+    /// The system had no descriptor, or did not say which file has the name.
+    Failed,
     /// There is none, or not for this process.
     Nobodys,
 }
@@ -160,6 +163,21 @@ impl BorrowedFile {
     /// The owner's marks.
     pub(super) fn marks(&self) -> &Marks {
         &self.marks
+    }
+
+    /// True for options by which the commit log is found where the owner has it (`joining`).
+    fn is_like(&self, id: FileId, options: &Options) -> bool {
+        greeting(id, &self.opening.options) == greeting(id, options)
+    }
+
+    /// True until it is closed.
+    fn has_file(&self) -> bool {
+        self.file.read().is_some()
+    }
+
+    /// True if this process may write the database, as far as it knows.
+    pub(super) fn may_write(&self) -> bool {
+        !self.opening.read_only
     }
 
     /// The process needs the file no more, unless its owner has died.
@@ -237,7 +255,7 @@ impl BorrowedFile {
                 Attempt::Done | Attempt::Cannot => false,
                 Attempt::Anothers => begun.elapsed() < patience,
                 // There may be no memory just now, or no space.
-                Attempt::Failed => failed.get_or_insert_with(Instant::now).elapsed() < PATIENCE,
+                Attempt::Failed => failed.get_or_insert_with(Instant::now).elapsed() < RECOVERY_FAILS,
             };
             if !goes_on {
                 return;
@@ -251,15 +269,18 @@ impl BorrowedFile {
         let Some(vfs) = self.vfs.upgrade() else { return Attempt::Cannot };
         let no_fork = InSqlite::enter();
         let links = vfs.links.of(&self.opening.path);
-        let mut openings = links.iter().map(|link| &link.opening).chain([&self.opening]);
+        let as_here =
+            |opening: &&Opening| self.id_of_file.is_some_and(|id| self.is_like(id, &opening.options));
+        let others = links.iter().map(|link| &link.opening).filter(as_here);
+        let mut openings = [&self.opening].into_iter().chain(others);
         let Some(opening) = openings.find(|opening| !opening.read_only) else { return Attempt::Cannot };
         let (file, claim) = match self.claim(&vfs, opening, Duration::ZERO) {
-            Claimed::Ours(file, claim) => (file, claim),
-            Claimed::Anothers => return Attempt::Anothers,
-            Claimed::Failed => return Attempt::Failed,
-            Claimed::Nobodys => return Attempt::Cannot,
+            Inheritance::Ours(file, claim) => (file, claim),
+            Inheritance::Anothers => return Attempt::Anothers,
+            Inheritance::Failed => return Attempt::Failed,
+            Inheritance::Nobodys => return Attempt::Cannot,
         };
-        let recovered = vfs.recover_inherited(opening, (file, self.id, self.marks.clone()));
+        let recovered = vfs.recover_inherited(opening, file, &claim);
         drop((claim, no_fork));
         let Ok(database) = recovered else { return Attempt::Failed };
         // Who opens it next is to be alone: the others close the file.
@@ -273,7 +294,7 @@ impl BorrowedFile {
     }
 
     /// The file for this process, once the owner has died. While another process takes it over, that is waited for: it may die as well.
-    fn claim(self: &Arc<BorrowedFile>, vfs: &Vfs, opening: &Opening, patience: Duration) -> Claimed {
+    fn claim(self: &Arc<BorrowedFile>, vfs: &Vfs, opening: &Opening, patience: Duration) -> Inheritance {
         if opening.read_only
             || !self.marks.has_lost_owner()
             || !self.marks.needs_heir()
@@ -281,7 +302,7 @@ impl BorrowedFile {
             // Its last thread may have let strangers in.
             || !self.marks.needs_heir()
         {
-            return Claimed::Nobodys;
+            return Inheritance::Nobodys;
         }
         let until = Instant::now() + patience;
         let claim = loop {
@@ -289,17 +310,15 @@ impl BorrowedFile {
                 break claim;
             }
             if self.marks.is_decided() || Instant::now() >= until {
-                return Claimed::Anothers;
+                return Inheritance::Anothers;
             }
             std::thread::sleep(GLANCE);
         };
         let taken = self.file.read().as_ref().map(|file| file.take_over(&opening.path));
-        let has_its_name =
-            |file: &Arc<dyn File>| vfs.medium.identity(&opening.path).is_ok_and(|id| id == Some(file.id()));
-        match taken {
-            Some(Ok(file)) if has_its_name(&file) => Claimed::Ours(file, claim),
-            Some(Ok(_)) | None => Claimed::Nobodys,
-            Some(Err(_)) => Claimed::Failed,
+        match (taken, vfs.medium.identity(&opening.path)) {
+            (Some(Ok(file)), Ok(id)) if id == Some(file.id()) => Inheritance::Ours(file, claim),
+            (Some(Ok(_)), Ok(_)) | (None, _) => Inheritance::Nobodys,
+            (Some(_), _) => Inheritance::Failed,
         }
     }
 
@@ -333,7 +352,7 @@ impl BorrowedFile {
 
 /// The file that this process has of the owner with these marks.
 fn left_by(marks: u64) -> Option<Arc<BorrowedFile>> {
-    FILES.lock().0.iter().filter_map(Weak::upgrade).find(|file| file.id == marks)
+    FILES.lock().0.iter().filter_map(Weak::upgrade).find(|file| file.id == marks && file.has_file())
 }
 
 /// Takes over the open file of an owner that a connection has lost, by the number of its marks: where it has died, and nobody else has taken it over. No
@@ -342,17 +361,17 @@ pub(super) fn inherit(vfs: &Vfs, opening: &Opening, marks: u64) -> Inheritance {
     let Some(left) = left_by(marks) else { return Inheritance::Nobodys };
     match left.claim(vfs, opening, PATIENCE) {
         // This process has it open by another open file.
-        Claimed::Ours(file, _) if vfs.databases.get(file.id()).is_some() => Inheritance::Nobodys,
-        Claimed::Ours(file, claim) => Inheritance::Ours(file, left.id, left.marks.clone(), claim),
-        Claimed::Anothers => Inheritance::Anothers,
-        Claimed::Failed | Claimed::Nobodys => Inheritance::Nobodys,
+        Inheritance::Ours(file, _) if vfs.databases.get(file.id()).is_some() => Inheritance::Nobodys,
+        inheritance => inheritance,
     }
 }
 
-/// The number of the marks of an owner that has died, and has left that file to this process.
-pub(super) fn left_with(id: FileId) -> Option<u64> {
+/// The number of the marks of an owner that has died, and has left that file to this process, as a database with such options.
+pub(super) fn left_with(id: FileId, options: &Options) -> Option<u64> {
     let is_left = |file: &Arc<BorrowedFile>| {
         file.id_of_file == Some(id)
+            && file.is_like(id, options)
+            && file.has_file()
             && file.marks.has_lost_owner()
             && file.marks.needs_heir()
             && !file.marks.is_decided()
@@ -365,6 +384,12 @@ fn recover_at_exit() {
     let files: Vec<_> = FILES.lock().0.iter().filter_map(Weak::upgrade).collect();
     for file in files {
         if file.marks.has_lost_owner() && file.marks.needs_heir() {
+            // Its own transactions are over. Those of others come first.
+            file.looks_after.end();
+            let until = Instant::now() + LATEST;
+            while !file.marks.is_decided() && !file.looks_after.are_all_done() && Instant::now() < until {
+                std::thread::sleep(GLANCE);
+            }
             file.see_to_recovery(PATIENCE);
         }
     }

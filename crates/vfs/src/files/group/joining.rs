@@ -119,24 +119,19 @@ impl Vfs {
     ) -> Result<Joined> {
         // Mostly nobody is there.
         let Some(id) = self.identity_to_join(path, flags)? else { return Ok(Joined::Open(Met::Stranger)) };
-        if let Some(marks) = left_with(id)
-            && let (Some(inherited), _) = self.inherit(&opening(false), marks)
+        if flags & SQLITE_OPEN_EXCLUSIVE == 0
+            && let Some(marks) = left_with(id, options)
+            && let (Some(inherited), _) =
+                self.inherit(&opening(!self.is_writable(path, flags).unwrap_or(false)), marks)
         {
-            return Ok(Joined::Open(Met::Nobody(Vacancy {
-                inherited: Some(inherited),
-                ..Vacancy::default()
-            })));
+            let listener = LocalListener::bind_to(&place_of(id, path, options)).ok().flatten();
+            let vacancy = Vacancy { listener, inherited: Some(inherited), ..Vacancy::default() };
+            return Ok(Joined::Open(Met::Nobody(vacancy)));
         }
         if let Some(met) = self.take_name(path, flags, options, id)? {
             return Ok(Joined::Open(met));
         }
-        let read_only = |flags: c_int| flags & SQLITE_OPEN_READONLY != 0;
-        let is_writable = match self.medium.info(path) {
-            Ok(Some(info)) if info.readable => info.writable && !read_only(flags),
-            Ok(None) => !read_only(flags),
-            // What cannot be opened says why.
-            Ok(Some(_)) | Err(_) => return Ok(Joined::Open(Met::Stranger)),
-        };
+        let Some(is_writable) = self.is_writable(path, flags) else { return Ok(Joined::Open(Met::Stranger)) };
         let opening = opening(!is_writable);
         let met = self.meet(path, flags, &opening, IS_NEW, Duration::ZERO)?;
         let channel = match met {
@@ -154,6 +149,16 @@ impl Vfs {
         self.links.add(&link);
         let flags = if is_writable { flags } else { to_read_only(flags) };
         Ok(Joined::Member(MemberFile::new(link), flags))
+    }
+
+    /// True if a handle with these flags may write; `None` for a file that cannot be opened, which says why.
+    fn is_writable(&self, path: &Path, flags: c_int) -> Option<bool> {
+        let may_write = flags & SQLITE_OPEN_READONLY == 0;
+        match self.medium.info(path) {
+            Ok(Some(info)) if info.readable => Some(info.writable && may_write),
+            Ok(None) => Some(may_write),
+            Ok(Some(_)) | Err(_) => None,
+        }
     }
 
     /// Takes the name of a group, and opens the file where there is no owner; `None` where an owner, or somebody who looks for one, has the name.
@@ -238,12 +243,11 @@ impl Vfs {
     /// does so.
     fn inherit(&self, opening: &Opening, marks: u64) -> (Option<Arc<OpenDatabase>>, Duration) {
         match inherit(self, opening, marks) {
-            Inheritance::Ours(file, number, marks, _claim) => {
-                let owned = self.own_inherited(opening, opening.flags_again(), (file, number, marks));
-                (owned.ok(), Duration::ZERO)
+            Inheritance::Ours(file, claim) => {
+                (self.own_inherited(opening, file, &claim).ok(), Duration::ZERO)
             }
             Inheritance::Anothers => (None, HEIR_BEGINS),
-            Inheritance::Nobodys => (None, Duration::ZERO),
+            Inheritance::Failed | Inheritance::Nobodys => (None, Duration::ZERO),
         }
     }
 

@@ -5,7 +5,7 @@
 //!    slot of the wal-index by its seat.
 //! 2. What was read counts only if the owner lived behind it (`sync/unwritten_pages`). Until then its locks were held, and nobody else has written
 //!    what they protect.
-//! 3. A process borrows a file once, for all its connections to one owner. What becomes of it behind the death of the owner: `former_owner`.
+//! 3. A process borrows a file once, for all its connections to one owner. What becomes of it behind the death of the owner: `borrowed_file`.
 
 use crate::files::group::borrowed_file::BorrowedFile;
 use crate::files::group::channel::Channel;
@@ -30,7 +30,7 @@ pub(super) enum Reading {
     Slot,
 }
 
-/// A borrowed file.
+/// The pages of a borrowed file.
 pub(super) struct LentPages {
     file: Arc<BorrowedFile>,
 }
@@ -83,7 +83,7 @@ impl Borrowing {
         let is_worth_it = || {
             self.begun.fetch_add(1, Ordering::Relaxed) > 0
                 || counts()
-                || known(&BORROWED.lock(), self.marks()).is_some()
+                || known(&BORROWED.lock(), self.marks(), link).is_some()
         };
         if self.pages.get().is_none() && is_worth_it() {
             self.borrow(link, channel);
@@ -116,19 +116,18 @@ impl Borrowing {
     }
 
     fn borrow(&self, link: &Link, channel: &Channel) -> &Option<Arc<LentPages>> {
-        let known = known(&BORROWED.lock(), self.marks());
+        let known = known(&BORROWED.lock(), self.marks(), link);
         self.pages.get_or_init(|| known.or_else(|| borrow(link, channel)))
     }
 }
 
-/// The file that the owner with these marks has lent to this process.
-fn lent_by(borrowed: &Borrowed, marks: u64) -> Option<Arc<LentPages>> {
-    borrowed.0.iter().filter_map(Weak::upgrade).find(|pages| pages.file.id() == marks)
-}
-
-/// The same while the owner lives.
-fn known(borrowed: &Borrowed, marks: u64) -> Option<Arc<LentPages>> {
-    lent_by(borrowed, marks).filter(|pages| pages.file.marks().has_owner())
+/// The file that the owner with these marks has lent to this process, while that lives. The owner counts on those only that were borrowed to be written, so a
+/// connection that writes has none else.
+fn known(borrowed: &Borrowed, marks: u64, link: &Link) -> Option<Arc<LentPages>> {
+    let fits = |file: &BorrowedFile| {
+        file.id() == marks && file.marks().has_owner() && (file.may_write() || link.opening.read_only)
+    };
+    borrowed.0.iter().filter_map(Weak::upgrade).find(|pages| fits(&pages.file))
 }
 
 impl LentPages {
@@ -157,7 +156,7 @@ fn borrow(link: &Link, channel: &Channel) -> Option<Arc<LentPages>> {
     channel.borrowing.note_marks(id);
     let mut borrowed = BORROWED.lock();
     borrowed.0.retain(|other| other.strong_count() > 0);
-    if let Some(known) = known(&borrowed, id) {
+    if let Some(known) = known(&borrowed, id, link) {
         return Some(known);
     }
     let marks = Marks::of(memory).ok()?;

@@ -94,6 +94,7 @@ mod wal_orphan;
 mod wal_reads;
 mod wal_state;
 
+pub(super) use borrowed_file::Claim;
 use channel::Channel;
 use joining::join_again;
 pub(super) use joining::{Joined, Met, Vacancy, may_join};
