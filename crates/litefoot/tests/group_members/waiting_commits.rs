@@ -39,7 +39,7 @@ impl Waiting {
         let directory = tempfile::tempdir().unwrap();
         let (path, vfs, db) = create_with(&directory, mode, OPTIONS);
         drop((db, vfs));
-        let owner = Process::start_by(with_options(OPTIONS), "obey", &path, 1);
+        let owner = started(&path, 1);
         let (vfs, member) = open_with(&path, OPTIONS);
         Waiting { path, owner: Some(owner), member, rows: 0, others: Vec::new(), vfs, _directory: directory }
     }
@@ -80,8 +80,14 @@ impl Waiting {
         self.owner.take().unwrap().kill();
     }
 
-    /// A stranger finds all rows and writes one, and so does the member.
-    fn go_on(self, stranger: Connection, what: &str) {
+    /// A stranger comes, finds all rows and writes one, and so does the member.
+    fn goes_on(self, what: &str) {
+        let stranger = stranger(&self.path);
+        self.goes_on_with(stranger, what);
+    }
+
+    /// The same with a stranger that is there.
+    fn goes_on_with(self, stranger: Connection, what: &str) {
         let goes_on = |db: &Connection, writer: i64| {
             assert_eq!(count(db), self.rows + writer - 2, "{what}");
             db.execute("INSERT INTO t VALUES(?1, 1, 'behind the death')", [writer]).unwrap();
@@ -92,6 +98,11 @@ impl Waiting {
         drop(stranger);
         goes_on(&self.member, 3);
     }
+}
+
+/// Another process of the group, which has read.
+fn started(path: &Path, writer: u32) -> Process {
+    Process::start_by(with_options(OPTIONS), "obey", path, writer)
 }
 
 /// Stock SQLite, which waits for locks.
@@ -124,7 +135,7 @@ fn strangers_find_what_waits_though_no_member_begins_a_transaction() {
             });
             group.kill_owner();
             let stranger = early.map_or_else(|| stranger(&group.path), |early| early.join().unwrap());
-            group.go_on(stranger, &format!("{mode}, waits in its open: {waits_in_open}"));
+            group.goes_on_with(stranger, &format!("{mode}, waits in its open: {waits_in_open}"));
         }
     }
 }
@@ -136,8 +147,7 @@ fn strangers_find_what_was_committed_where_no_member_has_read() {
         let mut group = Waiting::new(mode);
         (0..5).for_each(|_| group.commit());
         group.kill_owner();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, mode);
+        group.goes_on(mode);
     }
 }
 
@@ -147,7 +157,7 @@ fn strangers_find_what_was_committed_where_the_member_that_has_read_has_left() {
     for mode in MODES {
         let mut group = Waiting::new(mode);
         let is_home_at_once = (0..5).any(|_| {
-            let mut reader = Process::start_by(with_options(OPTIONS), "obey", &group.path, 2);
+            let mut reader = started(&group.path, 2);
             reader.run("SELECT count(*) FROM t");
             group.commit_until_one_waits(mode);
             let begun = Instant::now();
@@ -162,8 +172,7 @@ fn strangers_find_what_was_committed_where_the_member_that_has_read_has_left() {
         group.commit();
         assert!(!group.waits(), "{mode}: nobody would recover it");
         group.kill_owner();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, mode);
+        group.goes_on(mode);
     }
 }
 
@@ -172,7 +181,7 @@ fn strangers_find_what_was_committed_where_the_member_that_has_read_has_left() {
 fn strangers_find_what_waits_where_the_last_process_ends_in_order() {
     for mode in MODES {
         let mut group = Waiting::new(mode);
-        let mut reader = Process::start_by(with_options(OPTIONS), "obey", &group.path, 2);
+        let mut reader = started(&group.path, 2);
         reader.run("SELECT count(*) FROM t");
         group.commit_until_one_waits(mode);
         // Its thread is not as far yet.
@@ -181,8 +190,7 @@ fn strangers_find_what_waits_where_the_last_process_ends_in_order() {
         group.kill_owner();
         signal(&reader, "-CONT");
         reader.end();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, mode);
+        group.goes_on(mode);
     }
 }
 
@@ -200,15 +208,14 @@ fn strangers_find_what_was_committed_where_others_only_read() {
         }
         assert!(!group.waits(), "{mode}");
         group.kill_owner();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, mode);
+        group.goes_on(mode);
     }
 }
 
 /// Kills a process before such a call of those by which it takes the database over, where `prepare` has been called with it. The next one waits for that.
 fn die_in_takeover(mode: &str, call: usize, prepare: impl FnOnce(&mut Process)) -> (Waiting, bool) {
     let mut group = Waiting::new(mode);
-    let [mut heir, next] = [2, 3].map(|n| Process::start_by(with_options(OPTIONS), "obey", &group.path, n));
+    let [mut heir, next] = [2, 3].map(|n| started(&group.path, n));
     heir.run("SELECT count(*) FROM t");
     group.commit_until_one_waits(mode);
     prepare(&mut heir);
@@ -229,8 +236,7 @@ fn strangers_find_what_waits_where_an_heir_dies_that_has_a_child() {
     for call in (1..CALLS.end).step_by(5) {
         let (group, is_held) = die_in_takeover("wal", call, |heir| heir.run(FORK));
         let begun = Instant::now();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, "wal");
+        group.goes_on("wal");
         assert!(begun.elapsed() < LIFE_OF_CHILD, "before call {call}: its child lives for longer");
         if !is_held {
             break;
@@ -243,15 +249,13 @@ fn strangers_find_what_waits_where_an_heir_dies_that_has_a_child() {
 fn a_stopped_process_keeps_nobody_from_what_others_recover() {
     for mode in MODES {
         let mut group = Waiting::new(mode);
-        let [stopped, other] =
-            [2, 3].map(|n| Process::start_by(with_options(OPTIONS), "obey", &group.path, n));
+        let [stopped, other] = [2, 3].map(|n| started(&group.path, n));
         group.others.push(other);
         group.commit_until_one_waits(mode);
         signal(&stopped, "-STOP");
         group.kill_owner();
         let begun = Instant::now();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, mode);
+        group.goes_on(mode);
         assert!(begun.elapsed() < LEASE_BREAKS, "{mode}");
     }
 }
@@ -265,8 +269,7 @@ fn strangers_find_what_waits_behind_others_that_have_come_and_gone() {
         assert_eq!(count(&stranger(&group.path)), 0);
         group.commit_until_one_waits(mode);
         group.kill_owner();
-        let stranger = stranger(&group.path);
-        group.go_on(stranger, mode);
+        group.goes_on(mode);
     }
 }
 
@@ -277,8 +280,8 @@ fn the_next_owner_is_alone_behind_members_that_do_nothing() {
         // The system may not run a process for longer than it is waited for.
         let is_alone = (0..5).any(|_| {
             let mut group = Waiting::new(mode);
-            let mut late = Process::start_by(with_options(OPTIONS), "obey", &group.path, 2);
-            let _idle = [3, 4].map(|n| Process::start_by(with_options(OPTIONS), "obey", &group.path, n));
+            let mut late = started(&group.path, 2);
+            let _idle = [3, 4].map(|n| started(&group.path, n));
             late.run("SELECT count(*) FROM t");
             group.commit_until_one_waits(mode);
             signal(&late, "-STOP");
@@ -308,8 +311,7 @@ fn strangers_find_what_waits_wherever_the_heir_dies() {
         let mut last = 0;
         for call in (1..CALLS.end).step_by(7) {
             let (group, is_held) = die_in_takeover(mode, call, |_| ());
-            let stranger = stranger(&group.path);
-            group.go_on(stranger, &format!("{mode}, before call {call}"));
+            group.goes_on(&format!("{mode}, before call {call}"));
             if !is_held {
                 last = call;
                 break;

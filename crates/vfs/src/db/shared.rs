@@ -51,7 +51,7 @@ pub struct Shared {
     changed: PageMarks,
     /// The pages that are not in the file, where members read it themselves.
     unwritten: OnceLock<UnwrittenPages>,
-    /// Streams of other processes that are members, and those of them by which one has borrowed the file.
+    /// Connections of other processes, and streams by which one of these has borrowed the file, and may write it.
     members: AtomicUsize,
     heirs: AtomicUsize,
     /// Another number after each change of what the file has up to its end, by this process or, as far as it knows, by any other.
@@ -231,18 +231,18 @@ impl Shared {
         }
     }
 
-    /// A stream of another process's has come, or has ended.
+    /// A connection of another process's has come, or has ended.
     pub(crate) fn note_member(&self, is_there: bool) {
         count(&self.members, is_there);
     }
 
-    /// Another process has borrowed the file by its stream, or has it no more.
+    /// Another process has borrowed the file, and may write it; or has it no more.
     pub(crate) fn note_heir(&self, is_there: bool) {
         count(&self.heirs, is_there);
     }
 
-    /// True while other processes are members, and none of them has borrowed the file: where this one dies, strangers may have the database before any of
-    /// them. They must find all that was committed.
+    /// True while other processes are members, and none of them has borrowed the file to write it: where this one dies, strangers may have the database before
+    /// any of them. They must find all that was committed.
     pub(crate) fn lacks_heir(&self) -> bool {
         self.members.load(Ordering::SeqCst) > 0 && self.heirs.load(Ordering::SeqCst) == 0
     }

@@ -76,23 +76,21 @@ impl OpenDatabase {
             // The others count on this process from now on. It has committed nothing yet.
             if marks.decide(Estate::TakenOver) { Ok(()) } else { Err(Error::Busy) }
         });
-        if recovered.is_ok() {
-            if self.is_owned() && marks.may_be_inherited() {
-                let mut state = self.succession.state.lock();
-                let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
-                *state = State {
-                    others: LooksAfter::of(&marks),
-                    from: Some((number, marks)),
-                    until: Some(until),
-                    begun,
-                    file_changes,
-                    known: BTreeMap::new(),
-                };
-                self.succession.is_open.store(true, Ordering::SeqCst);
-            }
-        } else {
+        if recovered.is_err() {
             // The lock is the open file's: it lasts until nobody has that any more.
             self.db.shared().set_owned(false);
+        } else if self.is_owned() && marks.may_be_inherited() {
+            let mut state = self.succession.state.lock();
+            let (until, begun) = (Instant::now() + NEW_WRITERS_WAIT, self.db.shared().changes().now());
+            *state = State {
+                others: LooksAfter::of(&marks),
+                from: Some((number, marks)),
+                until: Some(until),
+                begun,
+                file_changes,
+                known: BTreeMap::new(),
+            };
+            self.succession.is_open.store(true, Ordering::SeqCst);
         }
         self.succession.begins.store(false, Ordering::SeqCst);
         recovered
