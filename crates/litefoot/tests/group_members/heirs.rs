@@ -4,11 +4,13 @@ use crate::kit::{Process, create, open, signal, with_options};
 use litefoot::rusqlite::Connection;
 use litefoot_sim::Random;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) const MODES: [&str; 3] = ["delete", "truncate", "persist"];
 pub(crate) const ALL_MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 pub(crate) const ROWS: i64 = 2000;
+/// A process that does not run for so long behind the death of its owner is late.
+const LATE: Duration = Duration::from_millis(500);
 
 /// A database with an owner that is another process, and this process as a member.
 pub(crate) struct Orphan {
@@ -300,6 +302,36 @@ fn processes_without_a_transaction_leave_the_file_to_others() {
         orphan.run("COMMIT");
         idle.into_iter().for_each(Process::end);
         assert_eq!(count(&orphan.member), ROWS + 1, "{mode}");
+    }
+}
+
+/// The next owner has no connection any more once its own transaction has ended, and stays the owner for those that may come.
+#[test]
+fn a_transaction_goes_on_behind_the_end_of_the_next_owners_own() {
+    for mode in ALL_MODES {
+        let is_shown = (0..5).any(|_| {
+            let mut orphan = Orphan::new(mode);
+            let mut late = Process::start("obey", &orphan.path, 2);
+            late.run("BEGIN; SELECT count(*) FROM t");
+            orphan.run("BEGIN; SELECT count(*) FROM t");
+            signal(&late, "-STOP");
+            orphan.kill_owner();
+            let begun = Instant::now();
+            orphan.run("SELECT sum(length(data)) FROM t");
+            orphan.run("COMMIT");
+            std::thread::sleep(Duration::from_millis(30));
+            let is_in_time = begun.elapsed() < LATE / 2;
+            signal(&late, "-CONT");
+            late.tell("SELECT sum(length(data)) FROM t");
+            let answer = late.await_answer();
+            assert!(answer == "done" || !is_in_time, "{mode}: {answer}");
+            late.tell("COMMIT");
+            late.await_answer();
+            late.end();
+            assert_eq!(count(&orphan.member), ROWS);
+            is_in_time
+        });
+        assert!(is_shown, "{mode}: the machine is too busy");
     }
 }
 

@@ -18,6 +18,7 @@ use crate::open::sharing::end_lingering;
 use crate::options::{Options, Sharing};
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
+use litefoot_storage::thread;
 use litefoot_tier::tier_of;
 use std::ffi::c_int;
 use std::path::Path;
@@ -198,6 +199,9 @@ impl Vfs {
         self.host_group(&database, None);
         let (number, marks) = claim.marks();
         database.succeed(number, marks)?;
+        // Also where its own transaction ends before others have come, and no connection of this process has the database.
+        let there = database.clone();
+        let _ = thread::spawn("litefoot-heir", move || there.stay_for_heirs());
         Ok(database)
     }
 

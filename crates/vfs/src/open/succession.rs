@@ -151,6 +151,13 @@ impl OpenDatabase {
         is_open.then(|| self.succession.left()).flatten().filter(|left| !left.is_zero())
     }
 
+    /// Stays until transactions of the dead owner's have had their time.
+    pub(crate) fn stay_for_heirs(&self) {
+        while let Some(left) = self.heirs_may_come() {
+            std::thread::sleep(left);
+        }
+    }
+
     /// What is to be done with a transaction of the dead owner's. One that goes on has the lock of a reader here already.
     pub(crate) fn fate_of(&self, orphan: Orphan) -> Fate {
         let state = self.succession.state.lock();
