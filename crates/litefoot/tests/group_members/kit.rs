@@ -4,11 +4,13 @@ use crate::shim::{Kind, over};
 use crate::slow_device::device;
 use litefoot::rusqlite::{Connection, OpenFlags};
 use litefoot::{Options, Vfs};
+use litefoot_storage::file::Medium;
 use litefoot_testkit::sqlite::{metric_or_zero, vfs_name};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) const MODES: [&str; 4] = ["delete", "persist", "truncate", "wal"];
@@ -18,10 +20,15 @@ pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
 }
 
 pub(crate) fn open_with(path: &Path, list: &str) -> (Vfs, Connection) {
+    open_on(path, list, device().map(|device| device as Arc<dyn Medium>))
+}
+
+/// The same on a device; without one it is this machine's.
+pub(crate) fn open_on(path: &Path, list: &str, device: Option<Arc<dyn Medium>>) -> (Vfs, Connection) {
     let mut options = Options::default();
     options.set_list(list).unwrap();
     let builder = Vfs::builder(vfs_name("members")).options(options);
-    let builder = match device() {
+    let builder = match device {
         Some(device) => builder.medium(device),
         None => builder,
     };

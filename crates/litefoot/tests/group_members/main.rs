@@ -17,6 +17,7 @@
 //! | `containers` | processes of other network namespaces |
 //! | `reading` | pages that a member reads from the owner's open file |
 //! | `requests` | a connection for each request |
+//! | `observers` | commits that are not synced yet, and who sees them |
 //! | `left_behind` | snapshots in WAL mode while strangers are there |
 //! | `snapshots` | snapshots in WAL mode whose owner is killed |
 //! | `shimmed` | members below another VFS |
@@ -35,6 +36,7 @@ mod held_thread;
 mod kit;
 mod knocks;
 mod left_behind;
+mod observers;
 mod reading;
 mod requests;
 mod seats;
@@ -124,6 +126,8 @@ fn another_process() {
             listen();
             snapshots::hold_until_told(&db, writer, &ENDS);
         }
+        // Reads until its input ends, and looks whether it has seen what is not synced.
+        "watch" => observers::watch_until_told(&vfs, &path, writer),
         // Reads until its input ends: transactions are whole, and none goes away.
         "read" => read_until_told(&db),
         other => panic!("{other}"),

@@ -502,6 +502,31 @@ mod tests {
     }
 
     #[test]
+    fn one_that_closes_waits_for_a_checkpoint_only_where_it_is_the_last() {
+        let mut main = open(true);
+        main.database.wal_or_open(make_spill()).unwrap();
+        let mut other = MainFile::new(main.database.clone(), false, true, false);
+        for file in [&mut main, &mut other] {
+            file.lock(Level::Shared).unwrap();
+            file.shm_map(0, REGION_BYTES, true).unwrap();
+        }
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        run_of_test(&main.database, move |_| {
+            let _ = ended.recv_timeout(Duration::from_secs(20));
+        });
+        assert!(matches!(other.lock(Level::Exclusive), Err(Error::Busy)));
+        assert!(main.database.checkpointer().is_at_work(), "it has waited for the checkpoint");
+        other.unlock(Level::None).unwrap();
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(end);
+        });
+        main.lock(Level::Exclusive).unwrap();
+        assert!(!main.database.checkpointer().is_at_work(), "it is alone, also with the log");
+        ending.join().unwrap();
+    }
+
+    #[test]
     fn a_checkpoint_of_the_application_is_not_refused_for_what_our_own_thread_reads() {
         let mut main = open(true);
         main.shm_lock(CHECKPOINT_SLOT, 1, true).unwrap();

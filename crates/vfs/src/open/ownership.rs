@@ -137,7 +137,8 @@ impl OpenDatabase {
         if reader_slot.level() == Level::None {
             self.yield_to_others();
         }
-        if wanted == Level::Exclusive {
+        // One that closes while others have a log open is refused at once, as by SQLite: it waits for no checkpoint.
+        if wanted == Level::Exclusive && !(self.wal_index.is_used() && self.locks.has_others(reader_slot)) {
             self.checkpointer.await_end_for_use(&self.db);
         }
         // Of those with a log, the last one to close asks for EXCLUSIVE with SHARED. Others wait where SQLite would wait for a lock.

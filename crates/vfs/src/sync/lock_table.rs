@@ -174,8 +174,7 @@ impl LockTable {
         if wanted >= Level::Pending {
             self.gates().set(true);
         }
-        let strongest = strongest(&reader_slots, Some(reader_slot)).max(self.level_of_members());
-        let level = granted(reader_slot.level(), wanted, strongest);
+        let level = granted(reader_slot.level(), wanted, self.strongest_beside(&reader_slots, reader_slot));
         reader_slot.set(level);
         self.settle_gate(&reader_slots);
         level >= wanted
@@ -272,6 +271,16 @@ impl LockTable {
         let members = self.level_of_members();
         let are_idle = members == Level::None && reader_slots.iter().all(|reader_slot| reader_slot.is_idle());
         Inside { level: strongest(reader_slots, None).max(members), are_idle }
+    }
+
+    /// Tells whether others than a handle hold a lock, so that it would not get EXCLUSIVE.
+    pub fn has_others(&self, reader_slot: &ReaderSlot) -> bool {
+        self.strongest_beside(&self.reader_slots.lock(), reader_slot) > Level::None
+    }
+
+    /// The highest level of the others, members that read by their seats included.
+    fn strongest_beside(&self, reader_slots: &[Arc<ReaderSlot>], reader_slot: &ReaderSlot) -> Level {
+        strongest(reader_slots, Some(reader_slot)).max(self.level_of_members())
     }
 
     /// Tells whether any handle is at RESERVED or above.
