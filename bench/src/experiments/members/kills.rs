@@ -76,8 +76,15 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
             let sum = figures.get(name).unwrap_or_default() + more as f64;
             figures.set(name, sum);
         }
-        let longest = if has_stranger(seed) { "longest_beside_stranger_ms" } else { "longest_ms" };
-        figures.set(longest, figures.get(longest).unwrap_or_default().max(life.longest_ms));
+        let [longest, its_seed] = if has_stranger(seed) {
+            ["longest_beside_stranger_ms", "longest_beside_stranger_seed"]
+        } else {
+            ["longest_ms", "longest_seed"]
+        };
+        if figures.get(longest).unwrap_or_default() < life.longest_ms {
+            figures.set(longest, life.longest_ms);
+            figures.set(its_seed, seed as f64);
+        }
         if let Some(wrong) = life.wrong.filter(|_| figures.alarms().len() < DESCRIBED) {
             let kept = life.kept.map(|kept| format!("; its files: {}", kept.display())).unwrap_or_default();
             figures.alarm(format!(

@@ -23,6 +23,7 @@
 //! | `kills`, `acknowledged`, `visits`, `wrong` | of `member-kills`: processes killed, commits acknowledged, visits of stock SQLite, lives after which something was missing or damaged |
 //! | `failed`, `failed_beside_stranger` | of `member-kills`: transactions that have failed with an input/output error, without visits and with them |
 //! | `longest_ms`, `longest_beside_stranger_ms` | of `member-kills`: the longest transaction of all that have ended, without visits and with them |
+//! | `longest_seed`, `longest_beside_stranger_seed` | of `member-kills`: the life in which that was |
 
 mod calls;
 mod joins;
