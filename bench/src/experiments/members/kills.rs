@@ -46,7 +46,9 @@ pub(in super::super) fn run(options: &Options, progress: &mut dyn Progress) -> R
         "failed_beside_stranger",
         "visits",
         "longest_ms",
+        "longest_seed",
         "longest_beside_stranger_ms",
+        "longest_beside_stranger_seed",
         "wrong",
     ] {
         figures.set(name, 0.0);

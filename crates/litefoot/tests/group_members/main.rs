@@ -127,7 +127,10 @@ fn another_process() {
             snapshots::hold_until_told(&db, writer, &ENDS);
         }
         // Reads until its input ends, and looks whether it has seen what is not synced.
-        "watch" => observers::watch_until_told(&vfs, &path, writer),
+        "watch" => {
+            drop(db);
+            observers::watch_until_told(&vfs, &path, writer);
+        }
         // Reads until its input ends: transactions are whole, and none goes away.
         "read" => read_until_told(&db),
         other => panic!("{other}"),

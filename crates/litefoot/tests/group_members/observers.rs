@@ -6,7 +6,7 @@
 use crate::kit::{MODES, Process, count, open_below, open_on, with_options};
 use crate::{ENDS, listen};
 use litefoot::Vfs;
-use litefoot::rusqlite::Connection;
+use litefoot::rusqlite::{Connection, ErrorCode};
 use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result, Stamp};
 use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
@@ -177,7 +177,11 @@ pub(crate) fn watch_until_told(vfs: &Vfs, path: &Path, watcher: i64) {
 
 /// The rows, where no lock is in the way.
 fn read(db: &Connection) -> Option<i64> {
-    db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).ok()
+    match db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)) {
+        Ok(rows) => Some(rows),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => None,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// What is done in any case, so that threads end that are waited for, also where a test fails.

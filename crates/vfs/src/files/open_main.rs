@@ -15,10 +15,10 @@ use crate::memory::spill_file::MakeSpill;
 use crate::open::OpenDatabase;
 use crate::open::database::{DatabaseSetup, Host};
 use crate::open::sharing::end_lingering;
+use crate::open::succession::stay_for_heirs;
 use crate::options::{Options, Sharing};
 use crate::uri_parameters as parameters;
 use litefoot_storage::file::{File, FileKind, OpenMode};
-use litefoot_storage::thread;
 use litefoot_tier::tier_of;
 use std::ffi::c_int;
 use std::path::Path;
@@ -200,8 +200,7 @@ impl Vfs {
         let (number, marks) = claim.marks();
         database.succeed(number, marks)?;
         // Also where its own transaction ends before others have come, and no connection of this process has the database.
-        let there = database.clone();
-        let _ = thread::spawn("litefoot-heir", move || there.stay_for_heirs());
+        stay_for_heirs(&database);
         Ok(database)
     }
 
@@ -232,8 +231,9 @@ impl Vfs {
         // What cannot be looked up cannot be opened, and that says why.
         let Ok(Some(id)) = self.medium.unlinked_identity(path) else { return Ok(None) };
         let Some(database) = self.databases.get(id).filter(|_| exists) else { return Ok(None) };
-        // One without connections has the options and the path of its last opening.
-        if !database.handles().any() && (database.db().options() != options || database.db().path() != path) {
+        // One without connections has the options and the path of its last opening, unless others may come to it.
+        let is_unused = !database.handles().any() && database.heirs_may_come().is_none();
+        if is_unused && (database.db().options() != options || database.db().path() != path) {
             self.databases.forget(&database);
             end_lingering(&database);
             return Ok(None);

@@ -12,8 +12,7 @@
 //! 2. A forked child does nothing: what waits is its parent's.
 
 use crate::db::KeptLogs;
-use crate::open::OpenDatabase;
-use crate::open::sharing;
+use crate::open::{OpenDatabase, sharing, succession};
 use litefoot_storage::file::FileId;
 use litefoot_storage::sync::{AcrossFork, Global};
 use std::sync::{Arc, OnceLock, Weak};
@@ -55,11 +54,17 @@ pub fn leave() {
     if let Some(first) = FIRST.get() {
         first();
     }
-    let open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
+    let staying = succession::stay_no_longer(|_| true);
+    let mut open: Vec<Arc<OpenDatabase>> = OPEN.lock().0.iter().filter_map(Weak::upgrade).collect();
     open.iter().for_each(|database| database.end_group_in_order());
-    bring_home(&open);
     let is_owned = |database: &&Arc<OpenDatabase>| database.db().shared().was_owned();
     let owned: Vec<FileId> = open.iter().filter(is_owned).map(|database| database.db().file().id()).collect();
+    // One that was open for others only is closed, as behind its last connection.
+    open.retain(|database| {
+        database.handles().any() || !staying.iter().any(|other| Arc::ptr_eq(other, database))
+    });
+    drop(staying);
+    bring_home(&open);
     // Closing is the application's.
     std::mem::forget(open);
     KeptLogs::remove_all(&owned);

@@ -52,7 +52,7 @@ pub mod recovery;
 pub mod registry;
 pub mod replay;
 pub(crate) mod sharing;
-mod succession;
+pub(crate) mod succession;
 pub(crate) mod take_over;
 mod unreplayed;
 

@@ -23,8 +23,8 @@ use crate::sync::group_changes::Moment;
 use crate::sync::heirs::{Estate, Fate, Heritage, LATEST, LooksAfter, Orphan, Place};
 use crate::sync::unwritten_pages::Marks;
 use litefoot_storage::file::FileKind;
-use litefoot_storage::log_file;
-use litefoot_storage::sync::Mutex;
+use litefoot_storage::sync::{AcrossFork, Global, Mutex};
+use litefoot_storage::{log_file, thread};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -35,6 +35,41 @@ const NEW_WRITERS_WAIT: Duration = Duration::from_millis(100);
 /// How long the logs of the dead owner may be open behind the end of its streams.
 const LAST_CLOSES: Duration = Duration::from_millis(500);
 const GLANCE: Duration = Duration::from_millis(1);
+
+/// The databases that stay open for the transactions of others, whether or not this process has a connection.
+#[derive(Default)]
+struct Staying(Vec<Arc<OpenDatabase>>);
+
+impl AcrossFork for Staying {
+    fn inherit(parents: Staying) -> Staying {
+        // They are the parent's to close.
+        std::mem::forget(parents);
+        Staying::default()
+    }
+}
+
+static STAYING: Global<Staying> = Global::new(Staying(Vec::new()));
+
+/// Keeps a database open until transactions of the dead owner's have had their time. Without a thread it is not kept.
+pub(crate) fn stay_for_heirs(database: &Arc<OpenDatabase>) {
+    let there = Arc::downgrade(database);
+    // Nothing is kept by the thread itself, so that the end of the process can close the database.
+    let stays = move || {
+        while let Some(left) = there.upgrade().and_then(|database| database.heirs_may_come()) {
+            std::thread::sleep(left);
+        }
+        drop(stay_no_longer(|other| std::ptr::eq(Arc::as_ptr(other), there.as_ptr())));
+    };
+    STAYING.lock().0.push(database.clone());
+    if thread::spawn("litefoot-heir", stays).is_err() {
+        drop(stay_no_longer(|other| Arc::ptr_eq(other, database)));
+    }
+}
+
+/// Keeps those no longer for others. The caller closes them, unless a connection has them.
+pub(super) fn stay_no_longer(are: impl Fn(&Arc<OpenDatabase>) -> bool) -> Vec<Arc<OpenDatabase>> {
+    STAYING.lock().0.extract_if(.., |database| are(database)).collect()
+}
 
 /// The succession of one database.
 #[derive(Default)]
@@ -149,13 +184,6 @@ impl OpenDatabase {
         }
         let is_open = self.succession.is_open.load(Ordering::Relaxed);
         is_open.then(|| self.succession.left()).flatten().filter(|left| !left.is_zero())
-    }
-
-    /// Stays until transactions of the dead owner's have had their time.
-    pub(crate) fn stay_for_heirs(&self) {
-        while let Some(left) = self.heirs_may_come() {
-            std::thread::sleep(left);
-        }
     }
 
     /// What is to be done with a transaction of the dead owner's. One that goes on has the lock of a reader here already.

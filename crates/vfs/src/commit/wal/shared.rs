@@ -10,7 +10,7 @@ use std::sync::Arc;
 impl Wal {
     /// Members read frames in the memory of their wal-index from now on; `false` where there is no room for them.
     pub(crate) fn share_frames(&self, db: &Db, memory: &Arc<NamelessMemory>) -> bool {
-        // A commit that is logged as pages reads the frames until it is synced: all but the first member must not wait for it.
+        // A commit that is logged as pages reads the frames until it is synced. Only the first member of an index waits for that.
         if self.frames.read().are_shared_in(memory) {
             return true;
         }
