@@ -1,10 +1,9 @@
 //! Processes of a group: starting them, telling them what to do, and looking for what they have acknowledged.
 
 use crate::shim::{Kind, over};
-use crate::slow_device::device;
+use crate::slow_device::{SlowDevice, device};
 use litefoot::rusqlite::{Connection, OpenFlags};
 use litefoot::{Options, Vfs};
-use litefoot_storage::file::Medium;
 use litefoot_testkit::sqlite::{metric_or_zero, vfs_name};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -20,11 +19,11 @@ pub(crate) fn open(path: &Path) -> (Vfs, Connection) {
 }
 
 pub(crate) fn open_with(path: &Path, list: &str) -> (Vfs, Connection) {
-    open_on(path, list, device().map(|device| device as Arc<dyn Medium>))
+    open_on(path, list, device())
 }
 
 /// The same on a device; without one it is this machine's.
-pub(crate) fn open_on(path: &Path, list: &str, device: Option<Arc<dyn Medium>>) -> (Vfs, Connection) {
+pub(crate) fn open_on(path: &Path, list: &str, device: Option<Arc<SlowDevice>>) -> (Vfs, Connection) {
     let mut options = Options::default();
     options.set_list(list).unwrap();
     let builder = Vfs::builder(vfs_name("members")).options(options);

@@ -1,17 +1,13 @@
 //! Who sees a commit before it is synced: nobody, in no process. And who waits for a sync of others.
 //!
-//! The owner's device has a gate. While it is closed syncs wait, behind what was written. Processes that watch read the database all the time, and look behind
+//! The owner's device has a gate. While it is closed syncs wait. Processes that watch read the database all the time, and look behind
 //! each read whether the gate is still closed: then they must not have seen the commit that waits there.
 
 use crate::kit::{MODES, Process, count, open_below, open_on, with_options};
+use crate::slow_device::SlowDevice;
 use crate::{ENDS, listen};
 use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ErrorCode};
-use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result, Stamp};
-use litefoot_storage::os::OsMedium;
-use litefoot_storage::pass_on;
-use std::io::IoSlice;
-use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -113,56 +109,6 @@ struct State {
     has_sync: bool,
 }
 
-struct GatedDevice {
-    system: OsMedium,
-    gate: Gate,
-}
-
-impl Medium for GatedDevice {
-    pass_on!(system: delete, rename, rename_new, info, identity, unlinked_identity, glance, list, sync_directory, absolute);
-
-    fn is_the_systems(&self) -> bool {
-        true
-    }
-
-    fn open(&self, path: &Path, kind: FileKind, mode: OpenMode) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(GatedFile { file: self.system.open(path, kind, mode)?, gate: self.gate.clone() }))
-    }
-}
-
-struct GatedFile {
-    file: Arc<dyn File>,
-    gate: Gate,
-}
-
-impl File for GatedFile {
-    pass_on!(file: read_at, read_vectored_at, write_vectored_at, stamp, len, set_len, allocate);
-    pass_on!(file: id, birth, path, lock_range, is_locked, lock_holder, map_over, guarantees, release_lease);
-
-    fn raw_descriptor(&self) -> Option<RawFd> {
-        self.file.raw_descriptor()
-    }
-
-    fn take_lease(&self, on_break: OnBreak) -> LeaseAnswer {
-        self.file.take_lease(on_break)
-    }
-
-    fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        self.file.write_vectored_at(bufs, offset)?;
-        self.gate.pass();
-        self.file.write_durable_at(bufs, offset)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.gate.pass();
-        self.file.sync()
-    }
-
-    fn set_stamp(&self) -> Result<Stamp> {
-        self.file.set_stamp()
-    }
-}
-
 /// What another process does that watches.
 pub(crate) fn watch_until_told(vfs: &Vfs, path: &Path, watcher: i64) {
     listen();
@@ -214,7 +160,8 @@ fn watched(mode: &str, options: &str, who: Committing, has_stranger: bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.db");
     let gate = Gate::of(&path);
-    let device = GatedDevice { system: OsMedium, gate: gate.clone() };
+    let at_sync = gate.clone();
+    let device = SlowDevice::new(move || at_sync.pass());
     let (vfs, mut db) = open_on(&path, options, Some(Arc::new(device)));
     db.execute_batch(&format!("PRAGMA journal_mode={mode}; {TABLE}")).unwrap();
     let start = |work, number: i64| {

@@ -1,4 +1,4 @@
-//! A device whose syncs take long, as the processes of these tests have it: the files of this machine, behind a pause.
+//! A device whose syncs take long, as the processes of these tests have it: the files of this machine, behind a pause. What a sync waits for may be anything.
 //!
 //! The environment says which device a process has.
 //!
@@ -24,22 +24,28 @@ use std::time::Duration;
 /// The device of this process, where the environment says one.
 pub(crate) fn device() -> Option<Arc<SlowDevice>> {
     let number = |name| std::env::var(name).ok().map(|value: String| value.parse::<u64>().unwrap());
-    Some(Arc::new(SlowDevice {
-        system: OsMedium,
-        sync: Duration::from_millis(number("GROUP_SYNC_MS")?),
-        first_open_ms: AtomicU64::new(number("GROUP_OPEN_MS").unwrap_or(0)),
-    }))
+    let sync = Duration::from_millis(number("GROUP_SYNC_MS")?);
+    let mut device = SlowDevice::new(move || std::thread::sleep(sync));
+    device.first_open_ms = AtomicU64::new(number("GROUP_OPEN_MS").unwrap_or(0));
+    Some(Arc::new(device))
 }
+
+/// What a sync waits for.
+type Pause = Arc<dyn Fn() + Send + Sync>;
 
 pub(crate) struct SlowDevice {
     system: OsMedium,
-    sync: Duration,
+    pause: Pause,
     first_open_ms: AtomicU64,
 }
 
 impl SlowDevice {
+    pub(crate) fn new(pause: impl Fn() + Send + Sync + 'static) -> SlowDevice {
+        SlowDevice { system: OsMedium, pause: Arc::new(pause), first_open_ms: AtomicU64::new(0) }
+    }
+
     fn slow(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(SlowFile { file, sync: self.sync })
+        Arc::new(SlowFile { file, pause: self.pause.clone() })
     }
 }
 
@@ -74,7 +80,7 @@ impl Medium for SlowDevice {
 
 struct SlowFile {
     file: Arc<dyn File>,
-    sync: Duration,
+    pause: Pause,
 }
 
 impl File for SlowFile {
@@ -90,17 +96,17 @@ impl File for SlowFile {
     }
 
     fn write_durable_at(&self, bufs: &[IoSlice<'_>], offset: u64) -> Result<()> {
-        std::thread::sleep(self.sync);
+        (self.pause)();
         self.file.write_durable_at(bufs, offset)
     }
 
     fn sync(&self) -> Result<()> {
-        std::thread::sleep(self.sync);
+        (self.pause)();
         self.file.sync()
     }
 
     fn set_stamp(&self) -> Result<Stamp> {
-        std::thread::sleep(self.sync);
+        (self.pause)();
         self.file.set_stamp()
     }
 }
