@@ -8,6 +8,7 @@ use litefoot::rusqlite::Connection;
 use litefoot_storage::file::{File, FileKind, LeaseAnswer, Medium, OnBreak, OpenMode, Result};
 use litefoot_storage::os::OsMedium;
 use litefoot_storage::pass_on;
+use litefoot_testkit::at_end::AtEnd;
 use litefoot_testkit::process::own_process;
 use litefoot_testkit::sqlite::{number, stock};
 use std::io::{BufRead, BufReader, Read};
@@ -165,15 +166,6 @@ fn the_watcher_acts_on_the_closing_of_the_last_visitor() {
     panic!("only its timer has made the watcher look");
 }
 
-/// Ends the transactions, also where the test has failed.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 /// Transaction after transaction. Each ends when one of the other connection's has begun, or after a while, so that one of the two
 /// is inside at any moment, unless something holds both back.
 fn transactions(db: &Connection, begun: [&AtomicU64; 2], is_over: &AtomicBool) {
@@ -214,7 +206,7 @@ fn a_process_that_is_always_in_a_transaction_owns_its_database_again() {
                 let (begun, is_over) = ([&begun[number], &begun[1 - number]], &is_over);
                 scope.spawn(move || transactions(&db, begun, is_over));
             }
-            let _ends = Ends(&is_over);
+            let _ends = AtEnd(|| is_over.store(true, Ordering::Release));
             let visitor = Visitor::come(&path);
             let was_shared = is(false);
             visitor.leave();

@@ -10,6 +10,7 @@ use litefoot::stats::Published;
 use litefoot::{CommitLogForm, Connection, Options, Vfs};
 use litefoot_sim::Random;
 use litefoot_storage::file::{FileId, FileKind};
+use litefoot_testkit::at_end::AtEnd;
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -396,15 +397,6 @@ fn looks_are_no_visits_and_tell_what_has_changed() {
     }
 }
 
-/// Ends what runs beside it.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Threads move amounts, without a busy timeout where one writes alone. Each whole copy has all of the money, and nobody is refused.
 #[test]
 fn copies_are_moments_and_writers_notice_nothing() {
@@ -448,7 +440,7 @@ fn copies_are_moments_and_writers_notice_nothing() {
                 });
             }
             // Also where something is wrong.
-            let _ends = Ends(&is_over);
+            let _ends = AtEnd(|| is_over.store(true, Ordering::Relaxed));
             for number in 0..60 {
                 copy.follow();
                 let copied = directory.path().join(format!("copy{number}.db"));

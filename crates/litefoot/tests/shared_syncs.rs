@@ -8,6 +8,7 @@ use litefoot::rusqlite::{Connection, Error, ErrorCode};
 use litefoot::{CommitLogForm, Options, Vfs};
 use litefoot_sim::{Random, SimMedium};
 use litefoot_storage::file::FileKind;
+use litefoot_testkit::at_end::AtEnd;
 use litefoot_testkit::sqlite::metric_or_zero;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -187,15 +188,6 @@ fn what_is_shown_survives() {
     }
 }
 
-/// Tells the threads to end, also where the test fails.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 /// The rows of which a thread was told.
 type Told = Arc<Mutex<Vec<i64>>>;
 
@@ -251,7 +243,7 @@ fn what_a_thread_is_told_outlives_a_power_cut() {
                 }
             });
         }
-        let _ends = Ends(&done);
+        let _ends = AtEnd(|| done.store(true, Ordering::Release));
         let mut random = Random::new(5);
         for cut in 0..16 {
             std::thread::sleep(Duration::from_millis(10));
@@ -290,7 +282,7 @@ fn threads_read_while_others_write() {
                 }
             });
         }
-        let _ends = Ends(&done);
+        let _ends = AtEnd(|| done.store(true, Ordering::Release));
         let db = open(&vfs);
         for _ in 0..60 {
             let gaps = "SELECT count(*) FROM (SELECT count(*) AS c, max(n) AS m FROM t GROUP BY writer) WHERE c != m + 1";

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`at_end`] | what is done also where a test fails |
 //! | [`process`] | programs that a test starts: output, and an end to those that hang |
 //! | [`files`] | the files of a directory |
 //! | [`memory`] | bytes that a test has allocated |
@@ -9,6 +10,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+pub mod at_end;
 pub mod files;
 pub mod memory;
 pub mod process;

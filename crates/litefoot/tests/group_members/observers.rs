@@ -8,6 +8,7 @@ use crate::slow_device::SlowDevice;
 use crate::{ENDS, listen};
 use litefoot::Vfs;
 use litefoot::rusqlite::{Connection, ErrorCode};
+use litefoot_testkit::at_end::AtEnd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -127,15 +128,6 @@ fn read(db: &Connection) -> Option<i64> {
         Ok(rows) => Some(rows),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => None,
         Err(error) => panic!("{error}"),
-    }
-}
-
-/// What is done in any case, so that threads end that are waited for, also where a test fails.
-struct AtEnd<F: Fn()>(F);
-
-impl<F: Fn()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        self.0();
     }
 }
 

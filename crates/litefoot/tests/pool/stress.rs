@@ -5,6 +5,7 @@ use crate::support::{databases_agree, vfs};
 use crate::writer::{Writer, open};
 use litefoot::Vfs;
 use litefoot_sim::Random;
+use litefoot_testkit::at_end::AtEnd;
 use litefoot_testkit::sqlite::stock;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +55,7 @@ pub fn run(name: &str, run: &Run) {
             scope.spawn(move || read_with_many_statements(vfs, path, over, run.seed + 2)),
             scope.spawn(move || come_and_go(vfs, path, over, run.seed + 3)),
         ];
-        let end = Ended(over);
+        let end = AtEnd(|| over.store(true, Ordering::Relaxed));
         // Dropped first: readers wait for nobody who has ended.
         let mut writer = writer;
         for change in 0..run.changes {
@@ -74,15 +75,6 @@ pub fn run(name: &str, run: &Run) {
     assert_eq!(vfs.databases().len(), 0, "all are closed");
     check_all(&stock(&path), &rows);
     check_all(&open(&vfs, &path), &rows);
-}
-
-/// Readers end with the writer, however that ends.
-struct Ended<'a>(&'a AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// How often `reading` was not disturbed until it is over, but once at least.

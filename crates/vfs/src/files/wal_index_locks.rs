@@ -428,6 +428,17 @@ mod tests {
         main
     }
 
+    /// Two handles of a database that has a log.
+    fn two_with_a_log() -> [MainFile; 2] {
+        let mut main = open(true);
+        main.database.wal_or_open(make_spill()).unwrap();
+        let mut other = MainFile::new(main.database.clone(), false, true, false);
+        for file in [&mut main, &mut other] {
+            file.shm_map(0, REGION_BYTES, true).unwrap();
+        }
+        [main, other]
+    }
+
     #[test]
     fn the_index_of_an_empty_log_is_another_one_while_sqlite_would_make_it() {
         let (header, frame) = (wal_header(), frame_header(2, 4));
@@ -453,12 +464,7 @@ mod tests {
 
     #[test]
     fn no_index_is_made_while_another_connection_keeps_everybody_from_making_one() {
-        let mut main = open(true);
-        main.database.wal_or_open(make_spill()).unwrap();
-        let mut other = MainFile::new(main.database.clone(), false, true, false);
-        for file in [&mut main, &mut other] {
-            file.shm_map(0, REGION_BYTES, true).unwrap();
-        }
+        let [mut main, mut other] = two_with_a_log();
         let made = |main: &mut MainFile| {
             main.shm_lock(WRITE_SLOT, 1, true).unwrap();
             let made = main.database.wal_index().change_counter();
@@ -503,12 +509,9 @@ mod tests {
 
     #[test]
     fn one_that_closes_waits_for_a_checkpoint_only_where_it_is_the_last() {
-        let mut main = open(true);
-        main.database.wal_or_open(make_spill()).unwrap();
-        let mut other = MainFile::new(main.database.clone(), false, true, false);
+        let [mut main, mut other] = two_with_a_log();
         for file in [&mut main, &mut other] {
             file.lock(Level::Shared).unwrap();
-            file.shm_map(0, REGION_BYTES, true).unwrap();
         }
         let (end, ended) = std::sync::mpsc::channel::<()>();
         run_of_test(&main.database, move |_| {

@@ -15,6 +15,7 @@
 //!    succession first. Then no transaction of the dead owner's goes on any more, but for those that have the lock of a reader by then.
 //!    Strangers are not let in for as long.
 //! 4. A snapshot goes on where the file is as the dead owner has left it, once its reader has the slot. No checkpoint begins for as long a time, either.
+//! 5. For as long the database stays open, whether or not this process has a connection ([`stay_for_heirs`]). The end of the process closes it.
 
 use crate::db::Companion;
 use crate::error::{Error, Result};
